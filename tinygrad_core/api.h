@@ -1,0 +1,6 @@
+// The one header of the core that csrc includes.
+#pragma once
+#include "base/error.h"
+#include "engine/engine.h"
+#include "tensor/storage.h"
+#include "tensor/tensor.h"

@@ -1,0 +1,51 @@
+// From a kernel's loop nest (SINK of STOREs over RANGEs) to a list of instructions that a renderer spells.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "renderer/caps.h"
+#include "uop/ir.h"
+
+namespace tiny {
+
+/// A buffer argument of a kernel.
+struct ParamInfo {
+  DType dtype;
+  int64_t numel;
+  bool written, read;
+};
+
+/// What a runtime needs to know of a compiled kernel; it travels with the binary through the disk cache.
+struct ProgramInfo {
+  std::string name;              // the C symbol
+  std::vector<ParamInfo> params; // by PARAM number
+  int scalars = 0;               // VARs: 8 bytes each
+  int64_t groups = 1;            // workgroups: the product of the Global extents
+  int64_t lanes = 1;             // lanes of a workgroup
+  int64_t scratch_bytes = 0;     // LOCAL arrays of one workgroup
+  double flops = 0, bytes = 0;   // estimates for one launch: cost model and explain()
+};
+
+struct Program {
+  ProgramInfo info;
+  std::vector<UOp*> linear;      // instructions in order, in the arena of the sink
+};
+
+/// Kernel AST, the contract between schedule and codegen (spec.h verifies it):
+/// * SINK of STOREs (or ORDERED around a STORE). STORE(INDEX(PARAM or LOCAL, i64 index), value[, gate]).
+/// * RANGEs have axis Global (rows: independent, may run in any order), Loop (inner loops without a result, independent unless ORDERED or
+///   PREFIX name them) or Reduce (named by FOLD). One RANGE node is one loop: all its users sit in the same body, nested in the same outer loops.
+/// * FOLD's value may depend on outer ranges and on other FOLDs' results; AFTER orders reads of an array behind its stores.
+/// * No vectors, ACC, UPDATE, END, LANES yet: codegen makes them.
+/// * The last PARAM of a kernel that holds CHECKs is the error record (see runtime/device.h), i64[4].
+///
+/// Runs: heuristics (opt/), expansion of Upcast, Unroll and Vector axes, simplification, decomposition, linearisation.
+/// `sink` lives in the current arena. `flags`: 0, or kNoOptions to skip the heuristics (the unoptimised kernel, for tests).
+inline constexpr int kNoOptions = 1;
+Program lower(UOp* sink, const Caps& caps, std::string name, int flags = 0);
+
+/// A name for people: what a kernel does and its size, "r_512_2048" style. Not unique.
+std::string kernel_name(UOp* sink);
+
+}  // namespace tiny

@@ -1,0 +1,54 @@
+// The engine of one device: gathers pending values, finds or builds the program that computes them, and submits it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tensor/storage.h"
+
+namespace tiny {
+
+/// What one flush did; the last kFlushHistory of them are kept for explain().
+struct FlushRecord {
+  std::string cause;        // "read", "step", "bound", "pin", ...
+  std::string where;        // Python file and line, "" without Python
+  bool hit = false;
+  std::string miss_reason;  // what differs from the nearest earlier flush
+  int nodes = 0, kernels = 0, compiled = 0;
+  double bytes = 0, flops = 0, schedule_ms = 0, compile_ms = 0, submit_ms = 0;
+  std::vector<std::string> kernel_names;
+};
+
+struct EngineStats {
+  int64_t flushes = 0, hits = 0, misses = 0, kernels_run = 0, kernels_compiled = 0, nodes_scheduled = 0;
+};
+
+class Engine {
+ public:
+  static Engine& of(Device& device);
+
+  /// Schedules and submits every pending value; returns at once (`wait`: the caller is about to wait, so the work may run on its thread).
+  /// If it fails, the storages it was to fill raise the same error on every later read.
+  void flush(const char* cause, bool wait = false);
+  /// Flushes, waits, and raises errors found while running (index out of bounds, ...).
+  void synchronize();
+  /// Called after each operator: flushes when pending nodes or bytes pass the bound.
+  void after_operator() { if (pending_nodes_ >= node_bound_) flush_at_bound(); }
+  /// Nodes that may be pending before a flush is forced (TINY_FLUSH_NODES); 0: no bound.
+  void set_node_bound(int64_t n);
+
+  EngineStats stats() const;
+  std::vector<FlushRecord> history() const;
+  /// Called (without the lock) to name the user's line in FlushRecord::where.
+  static void set_where(std::string (*where)());
+
+ private:
+  friend class Storage;
+  struct Impl;
+  explicit Engine(Device& device);
+  void flush_at_bound();
+  Device& device_;
+  Impl* impl_;
+  int64_t pending_nodes_ = 0, node_bound_ = 0;
+};
+
+}  // namespace tiny

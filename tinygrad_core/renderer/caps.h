@@ -1,0 +1,24 @@
+// What a target can do. Codegen reads only this, never the name of a device.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace tiny {
+
+struct Caps {
+  std::string target;          // names the code that is made: "x86-64-v3:znver3"; part of every cache key
+  int vector_bytes = 16;       // widest vector register; 0: scalar code only
+  int registers = 16;          // vector registers: bounds the tile of accumulators
+  int threads = 1;             // workers that run workgroups at once
+  bool has_local = false;      // workgroups have lanes, local memory and barriers (GPUs)
+  int64_t max_local = 0;       // lanes of a workgroup at most
+  int64_t local_bytes = 65536; // scratch of one workgroup
+  int64_t l1_bytes = 32768, l2_bytes = 524288;
+  bool has_fma = false;        // MULACC in one rounding
+  bool has_f16 = false;        // converts f16 in hardware
+  bool has_bf16 = false;
+  int max_params = 96;         // buffers of one kernel at most
+  bool pack_operands = false;  // contractions gain from operands copied into panels (CPUs: caches; GPUs use local memory)
+};
+
+}  // namespace tiny

@@ -1,0 +1,125 @@
+// Devices: memory, queues and kernels of one processor, behind one interface. device.def lists them.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "renderer/renderer.h"
+
+namespace tiny {
+
+class Device;
+
+/// One block of device memory. Reference counted (atomically: the queue's thread drops references too).
+struct Buffer {
+  Device* device;
+  void* ptr;                   // device address
+  size_t nbytes;               // as asked for; the block may be larger
+  std::atomic<int64_t> refs{1};
+  uint64_t last_use = 0;       // ticket of the last submission that names it
+  void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
+  void release();              // the last owner returns the block to the device's cache
+};
+
+/// A kernel loaded on a device.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  ProgramInfo info;
+};
+
+/// Host function run in queue order (sort and the like); same arguments as a kernel.
+using Builtin = void (*)(void* const* buffers, const uint64_t* scalars, const int64_t* ints, Device& device);
+
+/// One step of a submission: a kernel, a builtin, or a copy of `bytes` from buffers[1] to buffers[0].
+struct Launch {
+  Executable* kernel = nullptr;
+  Builtin builtin = nullptr;
+  size_t bytes = 0;
+  int first_buffer = 0, first_scalar = 0;  // into Submission::buffers, ::scalars
+  const int64_t* ints = nullptr;
+  int batch = 0;                           // consecutive launches with one batch number do not depend on each other
+};
+
+/// A list of launches with its arguments. The launches belong to a cached program; the arguments are this run's.
+struct Submission {
+  const std::vector<Launch>* launches = nullptr;
+  std::vector<void*> buffers;
+  std::vector<uint64_t> scalars;
+  std::vector<Buffer*> owned;              // released when the work is done
+  std::shared_ptr<const void> keep;        // whatever owns `launches`
+};
+
+/// What a kernel's CHECK writes: the first fault since the last read. i64[4]: {fault, value, limit, unused}; fault = 1 + index into check_text().
+struct ErrorRecord { int64_t fault = 0, value = 0, limit = 0, unused = 0; };
+/// Number of a CHECK's text, and back.
+int64_t check_number(const Record* r);
+std::string check_text(int64_t number);
+
+struct MemoryStats {
+  int64_t allocated = 0, reserved = 0, peak_allocated = 0, peak_reserved = 0, allocations = 0, frees = 0, total_allocated = 0, total_freed = 0, ooms = 0, retries = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  const std::string& name() const { return name_; }   // "CPU"
+  int index() const { return index_; }                 // tiny:index
+  const Caps& caps() const { return caps_; }
+  virtual Compiler& compiler() = 0;
+  virtual std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary& binary) = 0;
+
+  // ---- memory. alloc: from the cache, else new; throws Error(OutOfMemory) after the cache was emptied and retried.
+  Buffer* alloc(size_t nbytes);
+  void empty_cache();
+  MemoryStats memory_stats() const;
+  void reset_peak_stats();
+  /// Free and total bytes of the device.
+  virtual void memory_info(size_t* free_bytes, size_t* total_bytes) = 0;
+  /// Limit on reserved bytes (torch.tiny.set_per_process_memory_fraction, tests of out of memory); 0: none.
+  void set_memory_limit(size_t bytes);
+
+  // ---- work, in order. A ticket grows with each submission.
+  /// Queues the launches; returns at once. `inline_if_idle`: run them on this thread when the queue is empty (the caller is about to wait).
+  virtual uint64_t submit(std::unique_ptr<Submission> work, bool inline_if_idle) = 0;
+  /// Waits until the work up to `ticket` is done; throws what it threw.
+  virtual void wait(uint64_t ticket) = 0;
+  virtual bool done(uint64_t ticket) = 0;
+  virtual uint64_t last_ticket() = 0;
+  /// Host copies; wait for the buffer's last use first. Device pointers of CPU-like devices are host pointers.
+  virtual void copy_in(Buffer* dst, size_t offset, const void* src, size_t n) = 0;
+  virtual void copy_out(void* dst, Buffer* src, size_t offset, size_t n) = 0;
+  virtual bool host_visible() const { return false; }
+
+  /// The error record in device memory, and its value now (waits), cleared by taking it.
+  Buffer* error_buffer();
+  ErrorRecord take_error();
+
+ protected:
+  friend struct Buffer;
+  Device(std::string name, int index) : name_(std::move(name)), index_(index) {}
+  virtual void* raw_alloc(size_t n) = 0;               // nullptr when there is none
+  virtual void raw_free(void* p, size_t n) = 0;
+  Caps caps_;
+ private:
+  struct Cache;
+  std::string name_;
+  int index_;
+  std::shared_ptr<Cache> cache_;
+  Buffer* error_ = nullptr;
+};
+
+/// tiny:0, tiny:1 ... as TINY_DEVICE says ("CPU", "REF", "NULL,CPU:1"). Counting opens nothing; device(i) opens on first use.
+int device_count();
+Device& device(int index);
+/// After fork the child's devices must not touch the parent's threads: called in the child, makes every open device usable or refusing.
+void after_fork_in_child();
+
+/// Compiles through the disk cache (TINY_CACHE_DIR, else XDG_CACHE_HOME/torch-tiny): key = kernel key, target, compiler id.
+/// `lower` is called only on a miss. Thread-safe.
+std::unique_ptr<Executable> compile_cached(Device& device, const Hash128& key, const std::function<Program()>& lower);
+
+}  // namespace tiny

@@ -1,0 +1,41 @@
+// Storage: the memory behind one PyTorch storage. What it holds is a *value*: a node of the graph that is computed when someone reads
+// it. Writing all of it replaces the value; writing through a view makes an ASSIGN. All of it needs the graph lock.
+#pragma once
+#include "runtime/device.h"
+#include "tensor/tensor.h"
+
+namespace tiny {
+
+class Storage {
+ public:
+  Storage(Device& device, size_t nbytes);
+  ~Storage();
+  Storage(const Storage&) = delete;
+
+  Device& device() const { return *device_; }
+  size_t nbytes() const { return nbytes_; }
+  void resize(size_t nbytes);            // keeps the common part of the contents
+
+  /// The elements at offset + sum i_k*strides_k, offset and strides in elements of `dtype`. Bounds are the caller's to check.
+  Tensor read(DType dtype, const Dims& sizes, const Dims& strides, int64_t offset);
+  /// Writes `value` (of the same sizes and dtype) to those elements.
+  void write(const Dims& sizes, const Dims& strides, int64_t offset, const Tensor& value);
+
+  /// Bytes from and to the host; whole elements, dense. copy_out flushes and waits; it raises errors found while running.
+  void copy_in(size_t offset, const void* src, size_t nbytes);
+  void copy_out(void* dst, size_t offset, size_t nbytes);
+  /// Real memory whose address stays: flushes, and pins the storage to its buffer from now on.
+  void* pin();
+  bool is_pending() const;               // holds a value that is not computed yet
+
+ private:
+  friend class Engine;
+  Device* device_;
+  size_t nbytes_;
+  Ref value_;                            // null: uninitialised; BUFFER: realized
+  bool pinned_ = false;
+  std::string failed_;                   // why the value could not be computed: every read raises it again
+  Storage *prev_ = nullptr, *next_ = nullptr;  // the device's list of pending storages, in the order of their last write
+};
+
+}  // namespace tiny

@@ -1,0 +1,75 @@
+// Arguments of an aten operator as a lowering sees them: no torch header. boxed.cpp fills them from the schema and the stack.
+// Positions are those of the operator's functional schema: add.Tensor(self, other, *, alpha) is 0, 1, 2; `out` arguments are out(0), ...
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api.h"
+
+namespace tiny::lower {
+
+enum class ArgKind : uint8_t { None, Tensor, Int, Double, Bool, Ints, Doubles, Bools, Tensors, Text, DType, Generator, Other };
+
+/// How a tensor or number takes part in type promotion: with dimensions, 0-d, or a Python number (torch's three categories).
+enum class Category : uint8_t { Dimensioned, ZeroDim, Number };
+
+struct ArgValue {
+  ArgKind kind = ArgKind::None;
+  Category category = Category::Number;
+  Tensor tensor;                    // dense read of the argument; a 0-d CPU tensor next to tiny ones arrives as a run-time scalar
+  int64_t i = 0;                    // Int, Bool; DType as tiny::DType
+  double d = 0;                     // Double
+  Dims ints;                        // Ints, Bools
+  std::vector<double> doubles;
+  std::vector<Tensor> tensors;      // Tensors; an undefined one stands for None in a list of optional tensors
+  std::string text;
+};
+
+/// Geometry of a tensor that is written: an `out=` argument, or self of an in-place operator.
+struct OutInfo {
+  DType dtype;
+  Dims sizes;
+};
+
+class Args {
+ public:
+  std::vector<ArgValue> values;
+  std::vector<OutInfo> outs;        // empty for a functional call
+  std::string_view op;              // "aten::add.Tensor", for errors
+
+  int size() const { return static_cast<int>(values.size()); }
+  bool has(int i) const { return i < size() && values[i].kind != ArgKind::None; }
+  const Tensor& tensor(int i) const;                      // throws Error(Type) if argument i is no tensor
+  const std::vector<Tensor>& tensors(int i) const { return values[i].tensors; }
+  int64_t integer(int i) const;                           // Int or Bool
+  int64_t integer(int i, int64_t fallback) const { return has(i) ? integer(i) : fallback; }
+  bool flag(int i) const { return integer(i) != 0; }
+  double number(int i) const;                             // Int, Double or Bool as double
+  double number(int i, double fallback) const { return has(i) ? number(i) : fallback; }
+  const Dims& ints(int i) const { return values[i].ints; }
+  const std::vector<double>& doubles(int i) const { return values[i].doubles; }
+  std::string_view text(int i) const { return values[i].text; }
+  /// Argument i (a number or a tensor) as a tensor of dtype d; a number becomes a run-time scalar (tensor.h: scalar()).
+  Tensor as(int i, DType d) const;
+  DType dtype(int i, DType fallback) const { return has(i) ? static_cast<DType>(values[i].i) : fallback; }
+  DType out_dtype(int k, DType fallback) const { return k < static_cast<int>(outs.size()) ? outs[k].dtype : fallback; }
+  /// torch.result_type over the arguments at these positions (numbers and tensors).
+  DType common(std::initializer_list<int> positions) const;
+  /// As common(), an integer or bool result replaced by f32 (torch's int_to_float promotion; default dtype assumed f32 unless glue says otherwise).
+  DType common_float(std::initializer_list<int> positions) const;
+  /// Seed and offset (0-d u64) of the generator argument or the device's default one, which advances by `numel` counters.
+  struct Rng { Tensor seed, offset; };
+  Rng rng(int generator_position, int64_t numel);
+  /// Set by the glue: draws from the generator at that position (-1: default).
+  Rng (*rng_hook)(Args&, int generator_position, int64_t numel) = nullptr;
+  const void* stack = nullptr;                            // for the hook: the torch stack
+};
+
+using Results = std::vector<Tensor>;
+/// A lowering: pure, from arguments to result values. The glue writes them to new tensors, to `out=` or to self, casting to their dtype.
+/// Raise with Error(kind, text) what PyTorch's CPU kernel raises, same words where users match on them.
+using Lowering1 = Tensor (*)(Args&);
+using LoweringN = Results (*)(Args&);
+
+}  // namespace tiny::lower

@@ -43,7 +43,7 @@ struct Program {
 /// Runs: heuristics (opt/), expansion of Upcast, Unroll and Vector axes, simplification, decomposition, linearisation.
 /// `sink` lives in the current arena. `flags`: 0, or kNoOptions to skip the heuristics (the unoptimised kernel, for tests).
 inline constexpr int kNoOptions = 1;
-Program lower(UOp* sink, const Caps& caps, std::string name, int flags = 0);
+Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags = 0);
 
 /// A name for people: what a kernel does and its size, "r_512_2048" style. Not unique.
 std::string kernel_name(UOp* sink);

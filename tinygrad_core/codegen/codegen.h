@@ -27,9 +27,21 @@ struct ProgramInfo {
   double flops = 0, bytes = 0;   // estimates for one launch: cost model and explain()
 };
 
+/// `linear`, the contract between codegen and renderers: nodes of the arena, each once, sources first, in the order of execution.
+/// * RANGE opens a loop (axis Loop or Reduce) and END(RANGE) closes it. Global ranges come first and have no END: the renderer wraps the body in a
+///   loop over workgroups and takes them as digits of the workgroup's number, the last Global range fastest.
+/// * ACC is a variable, set to its src0 where it stands (before its loop opens); its other sources only say which loops. Read as a plain source inside the
+///   loop; UPDATE(ACC, value) assigns. AFTER(ACC, ...) stands behind the END and is the final value; for a PREFIX it stands behind the UPDATE
+///   inside the loop. AFTER(array, ...) is the array.
+/// * numel > 1 is a vector of that many lanes; a source with numel 1 broadcasts. INDEX with a scalar index under a LOAD or STORE of n lanes
+///   means n consecutive elements (alignment of one element); with a vector index, a gather or scatter, lane by lane in order.
+///   A gate is bool, scalar or one per lane.
+/// * bool values are i1 in registers, a byte 0 or 1 in memory. Reduced floats appear only in LOAD, STORE, CAST, BITCAST, CONST and WHERE:
+///   arithmetic on them was widened to f32. Transcendentals are decomposed, or calls of libm where the op remains (rare ones, f64).
+/// * No FOLD, PREFIX, ORDERED, CHECK, SINK, THREEFRY.
 struct Program {
   ProgramInfo info;
-  std::vector<UOp*> linear;      // instructions in order, in the arena of the sink
+  std::vector<UOp*> linear;      // in the arena of the sink
 };
 
 /// Kernel AST, the contract between schedule and codegen (spec.h verifies it):

@@ -49,6 +49,9 @@ struct Program {
 /// * RANGEs have axis Global (rows: independent, may run in any order), Loop (inner loops without a result, independent unless ORDERED or
 ///   PREFIX name them) or Reduce (named by FOLD). One RANGE node is one loop: all its users sit in the same body, nested in the same outer loops.
 /// * FOLD's value may depend on outer ranges and on other FOLDs' results; AFTER orders reads of an array behind its stores.
+/// * A Reduce range's loop may hold STOREs too (to results and to LOCAL arrays): splitting it duplicates them with the FOLDs.
+/// * A LOCAL array belongs to one point of the Global ranges that its stores and loads are under: those may become sequential loops of a
+///   workgroup, but not Vector, Upcast or lanes.
 /// * No vectors, ACC, UPDATE, END, LANES yet: codegen makes them.
 /// * The last PARAM of a kernel that holds CHECKs is the error record (see runtime/device.h), i64[4].
 ///

@@ -7,22 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "base/buffer.h"
 #include "renderer/renderer.h"
 
 namespace tiny {
 
 class Device;
-
-/// One block of device memory. Reference counted (atomically: the queue's thread drops references too).
-struct Buffer {
-  Device* device;
-  void* ptr;                   // device address
-  size_t nbytes;               // as asked for; the block may be larger
-  std::atomic<int64_t> refs{1};
-  uint64_t last_use = 0;       // ticket of the last submission that names it
-  void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
-  void release();              // the last owner returns the block to the device's cache
-};
 
 /// A kernel loaded on a device.
 class Executable {

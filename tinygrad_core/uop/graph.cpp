@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "runtime/device.h"
+#include "base/buffer.h"
 
 namespace tiny {
 namespace {

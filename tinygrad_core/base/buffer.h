@@ -1,0 +1,23 @@
+// Buffer: a block of device memory. Below the graph, whose leaves own buffers; the device that made it takes it back (runtime/device.h).
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tiny {
+
+class Device;
+
+/// One block of device memory. Reference counted (atomically: the queue's thread drops references too).
+struct Buffer {
+  Device* device;
+  void* ptr;                   // device address
+  size_t nbytes;               // as asked for; the block may be larger
+  std::atomic<int64_t> refs{1};
+  uint64_t last_use = 0;       // ticket of the last submission that names it
+  uint64_t walk = 0;           // scratch of the engine's walk over a graph: epoch and leaf number
+  void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
+  void release();              // the last owner returns the block to the device's cache
+};
+
+}  // namespace tiny

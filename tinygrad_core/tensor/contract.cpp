@@ -1,0 +1,24 @@
+// Contractions: a matmul is a sum of products over views; the scheduler and codegen see it as such.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "tensor/detail.h"
+
+namespace tiny {
+
+Tensor matmul(const Tensor& a, const Tensor& b, DType acc) {
+  if (a.dim() < 2 || b.dim() < 2 || a.size(-1) != b.size(-2))
+    throw Error(ErrorKind::Value, fmt::format("matmul: shapes {} and {} cannot be multiplied", detail::text(a.sizes()), detail::text(b.sizes())));
+  int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
+  Dims batch_a(a.sizes().begin(), a.sizes().end() - 2), batch_b(b.sizes().begin(), b.sizes().end() - 2);
+  Dims batch = broadcast_sizes(batch_a, batch_b), out = batch, all = batch;
+  out.push_back(m), out.push_back(n);
+  if (product(out) == 0 || k == 0) return zeros(std::move(out), acc);
+  all.push_back(m), all.push_back(n), all.push_back(k);
+  Tensor left = a.unsqueeze(-2).expand(all).cast(acc);
+  Tensor right = b.transpose(-2, -1).unsqueeze(-3).expand(all).cast(acc);
+  int64_t last[] = {-1};
+  return (left * right).sum(last);
+}
+
+}  // namespace tiny

@@ -1,0 +1,142 @@
+// Joining, gathering and scattering.
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "base/error.h"
+#include "tensor/detail.h"
+
+namespace tiny {
+namespace {
+
+using detail::make;
+
+/// Up to this many parts a cat is a choice between padded parts, which fuses with its users; above, writes into one value.
+constexpr size_t kSelectParts = 4;
+
+/// The position along `d` of each element, with size 1 elsewhere: broadcasts against [.., n at d, ..].
+Tensor position(int64_t n, int64_t d, int64_t dim) {
+  Dims shape(dim, 1);
+  shape[d] = n;
+  return iota(n).reshape(shape);
+}
+
+Tensor cat_by_select(std::span<const Tensor> parts, int64_t d, const Dims& sizes) {
+  Tensor at = position(sizes[d], d, sizes.size()), out;
+  int64_t end = sizes[d];
+  for (size_t k = parts.size(); k-- > 0;) {
+    int64_t n = parts[k].size(d);
+    Dims lo(sizes.size()), hi(sizes.size());
+    lo[d] = end - n, hi[d] = sizes[d] - end;
+    Tensor padded = parts[k].pad(lo, hi);
+    out = out.defined() ? where(lt(at, constant(kIndex, end)), padded, out) : padded;
+    end -= n;
+  }
+  return out;
+}
+
+Tensor cat_by_writes(std::span<const Tensor> parts, int64_t d, const Dims& sizes) {
+  Tensor out = empty_value(sizes, parts[0].dtype());
+  Dims strides = contiguous_strides(sizes);
+  int64_t start = 0;
+  for (const Tensor& p : parts) {
+    out = assign_view(out, strides, start * strides[d], p);
+    start += p.size(d);
+  }
+  return out;
+}
+
+/// index [U] to flat positions [U, D] in rows of `width` elements; a negative index stays negative.
+Tensor row_positions(const Tensor& index, int64_t width, bool skips) {
+  Tensor first = index.reshape({index.numel(), 1});
+  if (width == 1) return first;
+  Tensor flat = first * constant(kIndex, width) + iota(width);
+  return skips ? where(lt(first, constant(kIndex, int64_t{0})), constant(kIndex, int64_t{-1}), flat) : flat;
+}
+
+}  // namespace
+
+Tensor cat(std::span<const Tensor> parts, int64_t d) {
+  TINY_ASSERT(!parts.empty(), "cat of nothing");
+  d = detail::wrap_dim(d, parts[0].dim());
+  Dims sizes = parts[0].sizes();
+  std::vector<Tensor> filled;
+  sizes[d] = 0;
+  for (const Tensor& p : parts) {
+    TINY_ASSERT(p.dtype() == parts[0].dtype() && p.dim() == parts[0].dim(), "cat of different dtypes or dimensions");
+    for (int64_t k = 0; k < p.dim(); ++k)
+      if (k != d && p.size(k) != sizes[k])
+        throw Error(ErrorKind::Value, fmt::format("Sizes of tensors must match except in dimension {}. Expected {} but got {}", d,
+                                                  detail::text(parts[0].sizes()), detail::text(p.sizes())));
+    sizes[d] += p.size(d);
+    if (p.numel() > 0) filled.push_back(p);
+  }
+  if (filled.empty()) return Tensor(detail::nothing(parts[0].dtype()), std::move(sizes));
+  if (filled.size() == 1) return filled[0];
+  return filled.size() <= kSelectParts ? cat_by_select(filled, d, sizes) : cat_by_writes(filled, d, sizes);
+}
+
+Tensor checked_index(const Tensor& index, int64_t limit, std::string_view op, bool allow_negative) {
+  TINY_ASSERT(is_int(index.dtype()), "an index is an integer");
+  Tensor i = index.cast(kIndex);
+  if (i.numel() == 0) return i;
+  Tensor low = constant(kIndex, allow_negative ? -limit : int64_t{0}), end = constant(kIndex, limit);
+  Tensor ok = binary(Op::AND, ge(i, low), lt(i, end));
+  Record r;
+  r.n = limit;
+  r.text = fmt::format("{}: index {{}} is out of bounds for dimension with size {{}}", op);
+  UOp *value = detail::broadcast_source(i.node()), *holds = detail::broadcast_source(ok.node());
+  Ref node = make(Op::CHECK, kIndex, value->numel, Arg(intern(std::move(r))), {value, holds});
+  Tensor checked = value->numel == i.numel() ? Tensor(std::move(node), i.sizes()) : full(i.sizes(), Tensor(std::move(node), {}));
+  if (!allow_negative) return checked;
+  return where(lt(checked, constant(kIndex, int64_t{0})), checked + end, checked);
+}
+
+Tensor gather_flat(const Tensor& x, const Tensor& index) {
+  TINY_ASSERT(index.dtype() == kIndex, "an index within bounds is i64");
+  if (index.numel() == 0) return Tensor(detail::nothing(x.dtype()), index.sizes());
+  // Every index into nothing has failed its CHECK and is 0: the CHECK must still run.
+  if (x.numel() == 0) return index.cast(x.dtype());
+  UOp* at = detail::broadcast_source(index.node());
+  Ref node = make(Op::GATHER, x.dtype(), at->numel, {}, {x.node(), at});
+  return at->numel == index.numel() ? Tensor(std::move(node), index.sizes()) : full(index.sizes(), Tensor(std::move(node), {}));
+}
+
+Tensor take_rows(const Tensor& x, const Tensor& index) {
+  TINY_ASSERT(x.dim() >= 1, "take_rows of a 0-d tensor");
+  Dims out = index.sizes(), row(x.sizes().begin() + 1, x.sizes().end());
+  out.append(row.begin(), row.end());
+  int64_t width = product(row);
+  if (product(out) == 0) return Tensor(detail::nothing(x.dtype()), std::move(out));
+  Tensor flat = gather_flat(x, row_positions(index, width, false));
+  return Tensor(flat.ref(), std::move(out));
+}
+
+Tensor scatter_flat(const Tensor& x, const Tensor& index, const Tensor& src, Op op) {
+  TINY_ASSERT(index.dtype() == kIndex && index.dim() == 3 && index.sizes() == src.sizes() && src.dtype() == x.dtype(),
+              "index and source of a scatter have one shape [B, U, D]");
+  if (x.numel() == 0 || index.numel() == 0) return x;
+  Record r;
+  r.a = index.sizes();
+  r.n = static_cast<int64_t>(op);
+  return Tensor(make(Op::SCATTER, x.dtype(), x.numel(), Arg(intern(std::move(r))), {x.node(), index.node(), src.node()}), x.sizes());
+}
+
+Tensor scatter_rows(const Tensor& x, const Tensor& index, const Tensor& src, Op op) {
+  TINY_ASSERT(x.dim() >= 1 && index.numel() == src.size(0), "one index for each row of the source");
+  if (x.numel() == 0 || src.numel() == 0) return x;
+  int64_t rows = index.numel(), width = x.numel() / x.size(0);
+  Dims shape{1, rows, width};
+  return scatter_flat(x, row_positions(index, width, true).reshape(shape), src.reshape(shape), op);
+}
+
+Tensor assign_view(const Tensor& x, const Dims& strides, int64_t offset, const Tensor& src) {
+  TINY_ASSERT(src.dtype() == x.dtype() && strides.size() == src.sizes().size(), "a write through a view keeps dtype and geometry");
+  if (src.numel() == 0) return x;
+  if (offset == 0 && src.numel() == x.numel() && strides == contiguous_strides(src.sizes())) return Tensor(src.ref(), x.sizes());
+  Record r;
+  r.a = src.sizes(), r.b = strides, r.n = offset;
+  return Tensor(make(Op::ASSIGN, x.dtype(), x.numel(), Arg(intern(std::move(r))), {x.node(), src.node()}), x.sizes());
+}
+
+}  // namespace tiny

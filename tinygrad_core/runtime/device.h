@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ class Executable {
   ProgramInfo info;
 };
 
-/// Host function run in queue order (sort and the like); same arguments as a kernel.
+/// Host function run in queue order (sort and the like); same arguments as a kernel. runtime/builtin/ has them.
 using Builtin = void (*)(void* const* buffers, const uint64_t* scalars, const int64_t* ints, Device& device);
 
 /// One step of a submission: a kernel, a builtin, or a copy of `bytes` from buffers[1] to buffers[0].
@@ -43,15 +44,19 @@ struct Submission {
   std::shared_ptr<const void> keep;        // whatever owns `launches`
 };
 
-/// What a kernel's CHECK writes: the first fault since the last read. i64[4]: {fault, value, limit, unused}; fault = 1 + index into check_text().
+/// What a kernel's CHECK writes: the first fault since the last read. i64[4]: {fault, value, limit, unused}; fault = check_number of the CHECK.
 struct ErrorRecord { int64_t fault = 0, value = 0, limit = 0, unused = 0; };
-/// Number of a CHECK's text, and back.
+/// Number of a CHECK's text, and back. Never 0, and the same in every process: kernels from the disk cache hold it. The text is known for
+/// every number made in this process and for those that kernels read from the disk cache were made with; else "".
 int64_t check_number(const Record* r);
 std::string check_text(int64_t number);
 
 struct MemoryStats {
   int64_t allocated = 0, reserved = 0, peak_allocated = 0, peak_reserved = 0, allocations = 0, frees = 0, total_allocated = 0, total_freed = 0, ooms = 0, retries = 0;
 };
+
+/// Part of a parallel loop: the indices begin .. end-1.
+using LoopBody = void (*)(void* context, int64_t begin, int64_t end);
 
 class Device {
  public:
@@ -83,6 +88,8 @@ class Device {
   virtual void copy_in(Buffer* dst, size_t offset, const void* src, size_t n) = 0;
   virtual void copy_out(void* dst, Buffer* src, size_t offset, size_t n) = 0;
   virtual bool host_visible() const { return false; }
+  /// For builtins: runs body over 0 .. n-1 in pieces of about `grain`, on the device's threads where it has any.
+  virtual void parallel_for(int64_t n, int64_t grain, LoopBody body, void* context);
 
   /// The error record in device memory, and its value now (waits), cleared by taking it.
   Buffer* error_buffer();
@@ -90,15 +97,22 @@ class Device {
 
  protected:
   friend struct Buffer;
-  Device(std::string name, int index) : name_(std::move(name)), index_(index) {}
+  Device(std::string name, int index);
   virtual void* raw_alloc(size_t n) = 0;               // nullptr when there is none
   virtual void raw_free(void* p, size_t n) = 0;
+  /// Around fork(): before (no queue is running or changes, locks are held), then in parent and child. Overriders call the base's.
+  virtual void before_fork();
+  virtual void after_fork(bool in_child);
+  friend struct ForkHandlers;
+  /// Ends the queue at exit(): what is queued is dropped.
+  virtual void stop() {}
   Caps caps_;
  private:
-  struct Cache;
+  class Cache;
   std::string name_;
   int index_;
   std::shared_ptr<Cache> cache_;
+  std::mutex error_mutex_;
   Buffer* error_ = nullptr;
 };
 

@@ -31,8 +31,8 @@ class Engine {
   void flush(const char* cause, bool wait = false);
   /// Flushes, waits, and raises errors found while running (index out of bounds, ...).
   void synchronize();
-  /// Called after each operator: flushes when pending nodes or bytes pass the bound.
-  void after_operator() { if (pending_nodes_ >= node_bound_) flush_at_bound(); }
+  /// Called after each operator: flushes when the pending graph passes its bound.
+  void after_operator() { if (live_nodes() >= node_limit_) flush_at_bound(); }
   /// Nodes that may be pending before a flush is forced (TINY_FLUSH_NODES); 0: no bound.
   void set_node_bound(int64_t n);
 
@@ -46,9 +46,16 @@ class Engine {
   struct Impl;
   explicit Engine(Device& device);
   void flush_at_bound();
+  void link(Storage* s);                 // to the end of the pending list
+  static void unlink(Storage* s);
+  void note_write(const UOp* value);     // remembers where in the program we are, for stable cuts
+  /// Waits for the buffer's work and raises a fault that a kernel reported.
+  void wait_and_check(uint64_t ticket);
+  /// Why the storage's value cannot be trusted, "" if it can.
+  std::string poison(const Storage* s) const;
   Device& device_;
   Impl* impl_;
-  int64_t pending_nodes_ = 0, node_bound_ = 0;
+  int64_t node_limit_ = INT64_MAX;       // live_nodes() at which the bound is passed
 };
 
 }  // namespace tiny

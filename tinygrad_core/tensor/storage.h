@@ -1,6 +1,7 @@
 // Storage: the memory behind one PyTorch storage. What it holds is a *value*: a node of the graph that is computed when someone reads
 // it. Writing all of it replaces the value; writing through a view makes an ASSIGN. All of it needs the graph lock.
 #pragma once
+#include "base/error.h"
 #include "runtime/device.h"
 #include "tensor/tensor.h"
 
@@ -21,7 +22,7 @@ class Storage {
   /// Writes `value` (of the same sizes and dtype) to those elements.
   void write(const Dims& sizes, const Dims& strides, int64_t offset, const Tensor& value);
 
-  /// Bytes from and to the host; whole elements, dense. copy_out flushes and waits; it raises errors found while running.
+  /// Bytes from and to the host. copy_out and pin flush and wait: call them without the graph lock. They raise errors found while running.
   void copy_in(size_t offset, const void* src, size_t nbytes);
   void copy_out(void* dst, size_t offset, size_t nbytes);
   /// Real memory whose address stays: flushes, and pins the storage to its buffer from now on.
@@ -30,12 +31,23 @@ class Storage {
 
  private:
   friend class Engine;
+  Ref& as(DType dtype);                  // value_ as elements of dtype, reinterpreted if need be
+  void set(Ref value);                   // replaces the value and puts the storage at the end of the pending list
+  void realize(const char* cause);       // value_ is a BUFFER afterwards
+  void own_buffer();                     // realized in a block that nobody else reads
+  Buffer* settle(const char* cause, bool own);  // realized; the caller owns a reference
+  void finish(Buffer* b);                // waits for b, raises faults; gives the reference back
+  void check_readable();
+  Buffer* buffer() const { return value_->arg.buf; }
+
   Device* device_;
   size_t nbytes_;
   Ref value_;                            // null: uninitialised; BUFFER: realized
   bool pinned_ = false;
+  uint64_t flush_ = 0;                   // number of the flush that computed the value, if it could have failed on the device
   std::string failed_;                   // why the value could not be computed: every read raises it again
-  Storage *prev_ = nullptr, *next_ = nullptr;  // the device's list of pending storages, in the order of their last write
+  ErrorKind failed_kind_ = ErrorKind::Runtime;
+  Storage *prev_ = nullptr, *next_ = nullptr;  // the engine's list of pending storages, in the order of their last write
 };
 
 }  // namespace tiny

@@ -1,0 +1,186 @@
+#include "tensor/storage.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/engine.h"
+
+namespace tiny {
+namespace {
+
+/// Order of the dimensions in which (sizes, strides) walks memory densely from its start; empty if it leaves gaps, repeats or goes backwards.
+bool dense_order(const Dims& sizes, const Dims& strides, SmallVec<int64_t, 6>* order) {
+  for (size_t i = 0; i < sizes.size(); ++i) order->push_back(static_cast<int64_t>(i));
+  std::stable_sort(order->begin(), order->end(), [&](int64_t a, int64_t b) {
+    return sizes[a] != 1 && (sizes[b] == 1 || strides[a] > strides[b]);
+  });
+  int64_t expected = 1;
+  for (size_t k = order->size(); k-- > 0;) {
+    int64_t d = (*order)[k];
+    if (sizes[d] == 1) continue;
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
+}
+
+}  // namespace
+
+Storage::Storage(Device& device, size_t nbytes) : device_(&device), nbytes_(nbytes) {}
+
+Storage::~Storage() { Engine::unlink(this); }
+
+void Storage::check_readable() {
+  if (failed_.empty() && flush_) failed_ = Engine::of(*device_).poison(this);
+  if (!failed_.empty()) throw Error(failed_kind_, failed_);
+}
+
+bool Storage::is_pending() const { return value_ && !value_->is(Op::BUFFER) && !value_->is(Op::EMPTY); }
+
+void Storage::set(Ref value) {
+  value_ = std::move(value);
+  failed_.clear();
+  flush_ = 0;
+  Engine& e = Engine::of(*device_);
+  e.note_write(value_.get());
+  Engine::unlink(this);
+  if (is_pending()) e.link(this);
+}
+
+void Storage::realize(const char* cause) {
+  if (is_pending()) Engine::of(*device_).flush(cause);
+  if (!value_ || value_->is(Op::EMPTY)) {
+    Buffer* b = device_->alloc(nbytes_);
+    value_ = make_buffer_node(b, DType::u8, static_cast<int64_t>(nbytes_));
+    b->release();
+  }
+}
+
+Ref& Storage::as(DType dtype) {
+  int64_t n = static_cast<int64_t>(nbytes_) / itemsize(dtype);
+  if (!value_) value_ = make_node(Op::EMPTY, dtype, n, {}, {});
+  if (value_->dtype == dtype && value_->numel == n) return value_;
+  if (value_->is(Op::EMPTY)) return value_ = make_node(Op::EMPTY, dtype, n, {}, {});
+  if (!value_->is(Op::BUFFER) && itemsize(value_->dtype) == itemsize(dtype)) {
+    UOp* src[] = {value_.get()};
+    return value_ = make_node(Op::BITCAST, dtype, n, {}, src);
+  }
+  realize("reinterpretation");
+  return value_ = make_buffer_node(buffer(), dtype, n);
+}
+
+Tensor Storage::read(DType dtype, const Dims& sizes, const Dims& strides, int64_t offset) {
+  check_readable();
+  if (product(sizes) == 0) return empty_value(sizes, dtype);
+  Ref& v = as(dtype);
+  return Tensor(v, Dims{v->numel}).view(sizes, strides, offset);
+}
+
+void Storage::write(const Dims& sizes, const Dims& strides, int64_t offset, const Tensor& value) {
+  if (value.numel() == 0) return;
+  int64_t n = static_cast<int64_t>(nbytes_) / itemsize(value.dtype());
+  Dims order;
+  if (offset == 0 && value.numel() == n && dense_order(sizes, strides, &order)) {
+    Tensor t = value.permute(order);
+    // An EMPTY value or a leaf stays as it is: storages may share a value, never a later write.
+    return set(t.ref());
+  }
+  check_readable();
+  Tensor old(as(value.dtype()), Dims{n});
+  Record r;
+  r.a = sizes, r.b = strides, r.n = offset;
+  UOp* src[] = {old.node(), value.node()};
+  set(make_node(Op::ASSIGN, value.dtype(), n, Arg(intern(std::move(r))), src));
+}
+
+void Storage::resize(size_t nbytes) {
+  if (nbytes == nbytes_) return;
+  if (pinned_) {  // the old address stays valid for nobody: what held it asked for a new size
+    pinned_ = false;
+  }
+  if (!value_ || value_->is(Op::EMPTY)) {
+    nbytes_ = nbytes;
+    value_ = Ref();
+    Engine::unlink(this);
+    return;
+  }
+  DType d = value_->dtype;
+  int64_t n = static_cast<int64_t>(nbytes) / itemsize(d), keep = std::min(n, value_->numel);
+  Tensor old = Tensor(value_, Dims{value_->numel}).view(Dims{keep}, Dims{1}, 0);
+  nbytes_ = nbytes;
+  if (n <= keep) return set(old.ref());
+  Record r;
+  r.a = Dims{keep}, r.b = Dims{1};
+  Ref room = make_node(Op::EMPTY, d, n, {}, {});
+  UOp* src[] = {room.get(), old.node()};
+  set(make_node(Op::ASSIGN, d, n, Arg(intern(std::move(r))), src));
+}
+
+void Storage::own_buffer() {
+  realize("host write");
+  if (value_->refs == 1 && buffer()->refs.load() == 1 && buffer()->nbytes >= nbytes_) return;
+  Buffer* mine = device_->alloc(nbytes_);
+  std::string bytes(nbytes_, '\0');  // through the host: rare (a shared value that the host writes in part)
+  device_->copy_out(bytes.data(), buffer(), 0, std::min(nbytes_, buffer()->nbytes));
+  device_->copy_in(mine, 0, bytes.data(), nbytes_);
+  value_ = make_buffer_node(mine, value_->dtype, static_cast<int64_t>(nbytes_) / itemsize(value_->dtype));
+  mine->release();
+}
+
+void Storage::copy_in(size_t offset, const void* src, size_t n) {
+  if (n == 0) return;
+  if (offset == 0 && n == nbytes_ && !pinned_) {
+    Buffer* b = device_->alloc(nbytes_);
+    device_->copy_in(b, 0, src, n);
+    set(make_buffer_node(b, DType::u8, static_cast<int64_t>(nbytes_)));
+    b->release();
+    return;
+  }
+  if (!pinned_) own_buffer();
+  else realize("host write");
+  device_->copy_in(buffer(), offset, src, n);
+}
+
+Buffer* Storage::settle(const char* cause, bool own) {
+  GraphLock lock;
+  check_readable();
+  if (is_pending()) Engine::of(*device_).flush(cause, true);
+  if (own) own_buffer();
+  else realize(cause);
+  buffer()->retain();
+  return buffer();
+}
+
+void Storage::finish(Buffer* b) {
+  struct Give {
+    Buffer* b;
+    ~Give() { b->release(); }
+  };
+  Give give{b};
+  Engine::of(*device_).wait_and_check(b->last_use);
+  GraphLock lock;
+  check_readable();
+}
+
+void Storage::copy_out(void* dst, size_t offset, size_t n) {
+  if (n == 0) return;
+  Buffer* b = settle("read", false);
+  b->retain();
+  try {
+    finish(b);
+    device_->copy_out(dst, b, offset, n);
+  } catch (...) {
+    b->release();
+    throw;
+  }
+  b->release();
+}
+
+void* Storage::pin() {
+  Buffer* b = settle("pin", !pinned_);
+  finish(b);
+  pinned_ = true;
+  return b->ptr;
+}
+
+}  // namespace tiny

@@ -74,6 +74,10 @@ std::vector<UOp*> toposort(std::span<UOp* const> roots);
 /// map: indexed by slot, nullptr = keep. Results are memoised in it.
 UOp* substitute(UOp* u, std::vector<UOp*>& map);
 
+/// A copy of `root`'s graph, which may belong to any arena, in the current one. It only reads the original: threads may copy from one
+/// arena at once, as long as none makes nodes in it or walks it.
+UOp* import_graph(UOp* root);
+
 /// 128-bit name of a kernel: equal text of the graph, equal key; stable from run to run.
 Hash128 kernel_key(UOp* sink);
 

@@ -1,0 +1,29 @@
+// What the arena knows of each of its nodes, worked out once when the node is made. Kernel IR only. Internal to uop/.
+#pragma once
+#include "uop/symbolic.h"
+
+namespace tiny {
+
+struct Facts {
+  Bounds bounds;        // integers and bool; a u64 beyond i64 and a float have kUnknown
+  int64_t factor;       // divides every value; 0 for the constant 0
+  UOp* simple;          // result of simplify_node once it was asked for
+  int32_t depth;        // 1 + number of the innermost RANGE below; kVectorDepth if the value differs from lane to lane
+  uint32_t terms;       // summands of an integer sum, at most kManyTerms
+};
+static_assert(sizeof(Facts) == 40);
+
+inline constexpr Bounds kUnknown{INT64_MIN, INT64_MAX};
+inline constexpr int32_t kVectorDepth = INT32_MAX;
+inline constexpr uint32_t kManyTerms = 32;
+
+/// Facts lie right before their node.
+inline Facts& facts(const UOp* u) { return reinterpret_cast<Facts*>(const_cast<UOp*>(u))[-1]; }
+
+/// Facts of a node from those of its sources.
+Facts find_facts(const UOp* u);
+
+/// Values that the type can hold; kUnknown for u64 and floats.
+Bounds dtype_bounds(DType d);
+
+}  // namespace tiny

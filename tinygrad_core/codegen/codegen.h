@@ -29,10 +29,13 @@ struct ProgramInfo {
 
 /// `linear`, the contract between codegen and renderers: nodes of the arena, each once, sources first, in the order of execution.
 /// * RANGE opens a loop (axis Loop or Reduce) and END(RANGE) closes it. Global ranges come first and have no END: the renderer wraps the body in a
-///   loop over workgroups and takes them as digits of the workgroup's number, the last Global range fastest.
+///   loop over workgroups and takes them as digits of the workgroup's number, the last Global range fastest. Local ranges follow, without END.
+/// * The extent of a Loop or Reduce RANGE (its src0) is a scalar i64 that stands before it: a CONST, or computed, and then the loop may run zero
+///   times ("if" is a loop that runs zero times or once). Global and Local extents are CONST.
+/// * LOCAL arrays lie in scratch in the order of their numbers, each at the next multiple of 64 bytes.
 /// * ACC is a variable, set to its src0 where it stands (before its loop opens); its other sources only say which loops. Read as a plain source inside the
 ///   loop; UPDATE(ACC, value) assigns. AFTER(ACC, ...) stands behind the END and is the final value; for a PREFIX it stands behind the UPDATE
-///   inside the loop. AFTER(array, ...) is the array.
+///   inside the loop. AFTER(array, ...) is the array (and may stand on another AFTER).
 /// * numel > 1 is a vector of that many lanes; a source with numel 1 broadcasts. INDEX with a scalar index under a LOAD or STORE of n lanes
 ///   means n consecutive elements (alignment of one element); with a vector index, a gather or scatter, lane by lane in order.
 ///   A gate is bool, scalar or one per lane.

@@ -1,0 +1,191 @@
+// LLVM IR to object code, in process. Accepts LLVM 19 to 22.
+#include "renderer/renderer.h"
+
+#ifndef TINY_HAVE_LLVM
+namespace tiny {
+std::unique_ptr<Compiler> make_llvm_compiler(const Caps&) { return nullptr; }
+}  // namespace tiny
+#else
+#include <fmt/format.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/SmallVectorMemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <mutex>
+
+#include "base/env.h"
+#include "renderer/failure.h"
+#include "renderer/host_caps.h"
+#include "renderer/llvm_emit.h"
+#include "renderer/llvm_jit.h"
+
+namespace tiny {
+namespace {
+
+void initialize_targets() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+}
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const CpuTarget& target) {
+  std::string triple = target.arch == "aarch64" ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu", why;
+#if LLVM_VERSION_MAJOR >= 21
+  llvm::Triple t(triple);
+#else
+  const std::string& t = triple;
+#endif
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(t, why);
+  if (!found) throw Error(ErrorKind::Compile, fmt::format("this LLVM has no target {}: {}", triple, why));
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  std::string features;
+  for (const std::string& f : target.features) features += (features.empty() ? "+" : ",+") + f;
+  const char* base = target.arch == "aarch64" ? "generic" : "x86-64";
+  return std::unique_ptr<llvm::TargetMachine>(
+      found->createTargetMachine(t, base, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+}
+
+class LlvmCompiler final : public Compiler {
+ public:
+  explicit LlvmCompiler(const Caps& caps) : caps_(caps), target_(parse_cpu_target(caps.target)) {
+    initialize_targets();
+    give_machine(make_machine(target_));
+  }
+
+  std::string id() const override { return fmt::format("llvm-{} {}", LLVM_VERSION_STRING, caps_.target); }
+
+  std::string render(const Program& program) override {
+    Job job(*this, program);
+    job.emit();
+    return job.text();
+  }
+
+  Binary compile(const Program& program) override {
+    Job job(*this, program);
+    job.emit();
+    job.optimize();
+    return job.object();
+  }
+
+ private:
+  /// One compilation: a context and a target machine of its own, so that kernels compile in parallel.
+  struct Job {
+    LlvmCompiler& owner;
+    const Program& program;
+    std::unique_ptr<llvm::TargetMachine> machine;
+    llvm::LLVMContext context;
+    llvm::Module module;
+
+    Job(LlvmCompiler& owner, const Program& program)
+        : owner(owner), program(program), machine(owner.take_machine()), module(program.info.name, context) {
+#if LLVM_VERSION_MAJOR >= 21
+      module.setTargetTriple(machine->getTargetTriple());
+#else
+      module.setTargetTriple(machine->getTargetTriple().str());
+#endif
+      module.setDataLayout(machine->createDataLayout());
+    }
+    ~Job() { owner.give_machine(std::move(machine)); }
+
+    void emit() {
+      LlvmEmitter(program, owner.caps_, module).run();
+      llvm::Function* f = module.getFunction(program.info.name);
+      if (!owner.target_.cpu.empty()) f->addFnAttr("tune-cpu", owner.target_.cpu);
+      f->addFnAttr("prefer-vector-width", std::to_string(owner.caps_.vector_bytes * 8));
+#ifndef NDEBUG
+      verify();
+#else
+      if (env_flag(Env::TINY_SPEC)) verify();
+#endif
+    }
+
+    void verify() {
+      std::string why;
+      llvm::raw_string_ostream stream(why);
+      if (llvm::verifyModule(module, &stream)) fail_compile(program.info.name, "ll", text(), why);
+    }
+
+    std::string text() {
+      std::string out;
+      llvm::raw_string_ostream stream(out);
+      module.print(stream, nullptr);
+      return out;
+    }
+
+    /// Codegen leaves little to do: variables into registers, common addresses once, invariant ones out of the loops.
+    void optimize() {
+      llvm::LoopAnalysisManager loops;
+      llvm::FunctionAnalysisManager functions;
+      llvm::CGSCCAnalysisManager sccs;
+      llvm::ModuleAnalysisManager modules;
+      llvm::PassBuilder builder(machine.get());
+      builder.registerModuleAnalyses(modules);
+      builder.registerCGSCCAnalyses(sccs);
+      builder.registerFunctionAnalyses(functions);
+      builder.registerLoopAnalyses(loops);
+      builder.crossRegisterProxies(loops, functions, sccs, modules);
+      llvm::FunctionPassManager passes;
+      passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+      passes.addPass(llvm::EarlyCSEPass(true));
+      passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), true));
+      passes.addPass(llvm::SimplifyCFGPass());
+      passes.run(*module.getFunction(program.info.name), functions);
+    }
+
+    Binary object() {
+      llvm::SmallVector<char, 0> bytes;
+      llvm::raw_svector_ostream stream(bytes);
+      llvm::legacy::PassManager passes;
+      if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+        throw Error(ErrorKind::Compile, "this LLVM writes no object files for " + owner.caps_.target);
+      passes.run(module);
+      return Binary(bytes.begin(), bytes.end());
+    }
+  };
+
+  std::unique_ptr<llvm::TargetMachine> take_machine() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!machines_.empty()) {
+        auto m = std::move(machines_.back());
+        machines_.pop_back();
+        return m;
+      }
+    }
+    return make_machine(target_);
+  }
+  void give_machine(std::unique_ptr<llvm::TargetMachine> m) {
+    std::lock_guard lock(mutex_);
+    machines_.push_back(std::move(m));
+  }
+
+  Caps caps_;
+  CpuTarget target_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<llvm::TargetMachine>> machines_;  // idle ones
+};
+
+}  // namespace
+
+std::unique_ptr<Compiler> make_llvm_compiler(const Caps& caps) { return std::make_unique<LlvmCompiler>(caps); }
+
+std::string llvm_host_cpu() { return llvm::sys::getHostCPUName().str(); }
+
+}  // namespace tiny
+#endif

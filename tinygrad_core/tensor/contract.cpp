@@ -8,7 +8,8 @@ namespace tiny {
 
 Tensor matmul(const Tensor& a, const Tensor& b, DType acc) {
   if (a.dim() < 2 || b.dim() < 2 || a.size(-1) != b.size(-2))
-    throw Error(ErrorKind::Value, fmt::format("matmul: shapes {} and {} cannot be multiplied", detail::text(a.sizes()), detail::text(b.sizes())));
+    throw Error(ErrorKind::Value, fmt::format("matmul: shapes {} and {} cannot be multiplied", detail::text(a.sizes()),
+                                              detail::text(b.sizes())));
   int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
   Dims batch_a(a.sizes().begin(), a.sizes().end() - 2), batch_b(b.sizes().begin(), b.sizes().end() - 2);
   Dims batch = broadcast_sizes(batch_a, batch_b), out = batch, all = batch;

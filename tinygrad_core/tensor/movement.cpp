@@ -37,8 +37,8 @@ Dims digits(int64_t p, const Dims& sizes) {
   return d;
 }
 
-/// A dimension (size, stride > 0) that runs over several dimensions of `weights` (row-major strides of the lower view) cut at their borders.
-/// Appends to `out`, outer first.
+/// A dimension (size, stride > 0) that runs over several dimensions of the lower view, cut at their borders (`weights`: the lower
+/// view's row-major strides). Appends to `out`, outer first.
 void split_at_borders(int64_t size, int64_t stride, bool flipped, const Dims& weights, Geometry& out, SmallVec<uint8_t, 8>& flips) {
   int64_t inner = 1;  // elements that fit below the next border
   for (size_t j = weights.size(); j-- > 0;) {
@@ -134,7 +134,8 @@ using detail::make_view;
 using detail::wrap_dim;
 
 Tensor Tensor::view(Dims sizes, Dims strides, int64_t offset) const {
-  return Tensor(make_view(node_, sizes, strides, offset), std::move(sizes));
+  Ref node = make_view(node_, sizes, strides, offset);
+  return Tensor(std::move(node), std::move(sizes));
 }
 
 Tensor Tensor::reshape(Dims sizes) const {

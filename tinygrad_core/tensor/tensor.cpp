@@ -85,8 +85,8 @@ Tensor Tensor::cast(DType d) const {
   if (d == dtype()) return *this;
   UOp* u = broadcast_source(node());
   if (u->is(Op::CONST)) {
-    Tensor c = is_float(u->dtype) ? constant(d, u->arg.f) : is_unsigned(u->dtype) && is_float(d) ? constant(d, const_double(u)) : constant(d, u->arg.i);
-    return full(sizes_, c);
+    bool by_value = is_float(u->dtype) || (is_unsigned(u->dtype) && is_float(d));
+    return full(sizes_, by_value ? constant(d, const_double(u)) : constant(d, u->arg.i));
   }
   const Tensor* operands[] = {this};
   return elementwise(Op::CAST, d, sizes_, operands);
@@ -114,18 +114,20 @@ Dims broadcast_sizes(const Dims& a, const Dims& b) {
     int64_t& size = out[k + extra];
     if (size == shorter[k] || shorter[k] == 1) continue;
     if (size != 1)
-      throw Error(ErrorKind::Value, fmt::format("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}",
-                                                a[k + (&longer == &a ? extra : 0)], b[k + (&longer == &b ? extra : 0)], k + extra));
+      throw Error(ErrorKind::Value,
+                  fmt::format("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}",
+                              a[k + (&longer == &a ? extra : 0)], b[k + (&longer == &b ? extra : 0)], k + extra));
     size = shorter[k];
   }
   return out;
 }
 
 Tensor binary(Op op, const Tensor& a, const Tensor& b) {
-  TINY_ASSERT(has(op, group::Binary) && a.dtype() == b.dtype(), fmt::format("{} of {} and {}", info(op).name, info(a.dtype()).name, info(b.dtype()).name));
+  TINY_ASSERT(has(op, group::Binary) && a.dtype() == b.dtype(),
+              fmt::format("{} of {} and {}", info(op).name, info(a.dtype()).name, info(b.dtype()).name));
   const Tensor* operands[] = {&a, &b};
   DType d = result_dtype(op, a.dtype());
-  return a.sizes() == b.sizes() ? elementwise(op, d, a.sizes(), operands) : elementwise(op, d, broadcast_sizes(a.sizes(), b.sizes()), operands);
+  return elementwise(op, d, a.sizes() == b.sizes() ? a.sizes() : broadcast_sizes(a.sizes(), b.sizes()), operands);
 }
 
 Tensor where(const Tensor& c, const Tensor& a, const Tensor& b) {

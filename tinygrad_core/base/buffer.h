@@ -8,13 +8,14 @@ namespace tiny {
 
 class Device;
 
-/// One block of device memory. Reference counted (atomically: the queue's thread drops references too).
+/// One block of device memory; only Device::alloc makes them. Reference counted (atomically: the queue's thread drops references too).
+/// The last owner may let go while queued work still uses the block: work runs in order, so work queued later may have the memory.
 struct Buffer {
   Device* device;
   void* ptr;                   // device address
   size_t nbytes;               // as asked for; the block may be larger
   std::atomic<int64_t> refs{1};
-  uint64_t last_use = 0;       // ticket of the last submission that names it
+  std::atomic<uint64_t> last_use{0};  // ticket of the last submission that names it; submit() sets it for Submission::owned
   uint64_t walk = 0;           // scratch of the engine's walk over a graph: epoch and leaf number
   void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
   void release();              // the last owner returns the block to the device's cache

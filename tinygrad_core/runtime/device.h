@@ -80,7 +80,7 @@ class Device {
   // ---- work, in order. A ticket grows with each submission.
   /// Queues the launches; returns at once. `inline_if_idle`: run them on this thread when the queue is empty (the caller is about to wait).
   virtual uint64_t submit(std::unique_ptr<Submission> work, bool inline_if_idle) = 0;
-  /// Waits until the work up to `ticket` is done; throws what it threw.
+  /// Waits until the work up to `ticket` is done; throws what it threw (once: the first fault since the last throw).
   virtual void wait(uint64_t ticket) = 0;
   virtual bool done(uint64_t ticket) = 0;
   virtual uint64_t last_ticket() = 0;
@@ -100,6 +100,8 @@ class Device {
   Device(std::string name, int index);
   virtual void* raw_alloc(size_t n) = 0;               // nullptr when there is none
   virtual void raw_free(void* p, size_t n) = 0;
+  /// Waits as wait() does but throws nothing; returns at once on the thread that runs the queue.
+  virtual void settle(uint64_t ticket) = 0;
   /// Around fork(): before (no queue is running or changes, locks are held), then in parent and child. Overriders call the base's.
   virtual void before_fork();
   virtual void after_fork(bool in_child);

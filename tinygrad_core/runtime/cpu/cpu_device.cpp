@@ -1,0 +1,174 @@
+// The CPU device: kernels in machine code, workgroups spread over a pool of threads.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "renderer/c_load.h"
+#include "renderer/host_caps.h"
+#ifdef TINY_HAVE_LLVM
+#include "renderer/llvm_jit.h"
+#endif
+#include "runtime/cpu/pool.h"
+#include "runtime/host.h"
+#include "runtime/open.h"
+
+namespace tiny {
+namespace {
+
+// What one thread does in a microsecond, roughly: decides only whether to wake helpers, which costs a few microseconds.
+constexpr double kFlopsPerMicro = 1e4, kBytesPerMicro = 1e4;
+constexpr double kWorthHelp = 25, kMicrosPerHelper = 12, kMicrosPerChunk = 6;
+constexpr int kChunksPerThread = 4;
+constexpr size_t kCopyPiece = size_t{256} << 10;  // bytes of a copy that count as one workgroup
+
+class CpuExecutable final : public Executable {
+ public:
+  CpuExecutable(const ProgramInfo& program, std::unique_ptr<CpuCode> loaded) : code(std::move(loaded)) {
+    info = program;
+    double bytes = info.bytes;
+    if (bytes <= 0 && info.flops <= 0)
+      for (const ParamInfo& p : info.params) bytes += static_cast<double>(p.numel * itemsize(p.dtype));
+    micros = std::max(bytes / kBytesPerMicro, info.flops / kFlopsPerMicro);
+  }
+  const std::unique_ptr<CpuCode> code;
+  double micros;  // estimate for one thread
+};
+
+double micros_of(const Launch& l) {
+  return l.kernel ? static_cast<CpuExecutable*>(l.kernel)->micros : static_cast<double>(l.bytes) / kBytesPerMicro;
+}
+int64_t groups_of(const Launch& l) {
+  return l.kernel ? l.kernel->info.groups : static_cast<int64_t>((l.bytes + kCopyPiece - 1) / kCopyPiece);
+}
+
+/// Scratch memory of one thread; grows, never shrinks.
+class Scratch {
+ public:
+  char* bytes(int64_t n) {
+    if (n > size_) {
+      std::free(memory_);
+      size_ = (n + 4095) / 4096 * 4096;
+      memory_ = static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>(size_)));
+      if (!memory_) size_ = 0, throw Error(ErrorKind::OutOfMemory, fmt::format("no memory for {} bytes of a kernel's scratch", n));
+    }
+    return memory_;
+  }
+
+ private:
+  char* memory_ = nullptr;
+  int64_t size_ = 0;
+};
+
+class CpuDevice final : public HostDevice {
+ public:
+  explicit CpuDevice(int index) : HostDevice("CPU", index) {
+    caps_ = host_caps();
+    pool_ = new Pool(caps_.threads, spin_micros());
+    scratch_.resize(static_cast<size_t>(caps_.threads));
+    std::string renderer = env_text(Env::TINY_RENDERER);
+    if (renderer != "" && renderer != "LLVM" && renderer != "C")
+      throw Error(ErrorKind::Value, fmt::format("TINY_RENDERER={} must be LLVM or C", renderer));
+    if (renderer != "C") compiler_ = make_llvm_compiler(caps_);
+    if (renderer == "LLVM" && !compiler_) throw Error(ErrorKind::Value, "TINY_RENDERER=LLVM, but this library was built without LLVM");
+    in_process_ = compiler_ != nullptr;
+    if (!compiler_) compiler_ = make_c_compiler(caps_);
+  }
+
+  Compiler& compiler() override { return *compiler_; }
+
+  std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary& binary) override {
+#ifdef TINY_HAVE_LLVM
+    if (in_process_) return std::make_unique<CpuExecutable>(info, llvm_load(binary, info.name));
+#endif
+    return std::make_unique<CpuExecutable>(info, c_load(binary, info.name));
+  }
+
+  void parallel_for(int64_t n, int64_t grain, LoopBody body, void* context) override {
+    struct Loop {
+      int64_t n, grain;
+      LoopBody body;
+      void* context;
+    } loop{n, std::max<int64_t>(grain, 1), body, context};
+    int64_t chunks = (n + loop.grain - 1) / loop.grain;
+    auto piece = [](void* p, int64_t i, int) {
+      const Loop& l = *static_cast<Loop*>(p);
+      l.body(l.context, i * l.grain, std::min(l.n, (i + 1) * l.grain));
+    };
+    pool_->run(chunks, pool_->threads(), piece, &loop);
+  }
+
+ protected:
+  void run_kernel(Executable& kernel, void* const* buffers, const uint64_t* scalars) override {
+    run_groups(static_cast<CpuExecutable&>(kernel), buffers, scalars, 0, kernel.info.groups, 0);
+  }
+
+  void run_batch(std::span<const Launch> batch, const Submission& work) override {
+    double micros = 0;
+    for (const Launch& l : batch) micros += micros_of(l);
+    if (micros < kWorthHelp || pool_->threads() == 1) return HostDevice::run_batch(batch, work);
+    Region region{*this, work, {}};
+    int64_t chunks = 0;
+    double chunk_micros = std::max(kMicrosPerChunk, micros / (pool_->threads() * kChunksPerThread));
+    for (const Launch& l : batch) {
+      if (l.builtin) {  // brings its own parallelism
+        run_launch(l, work);
+        continue;
+      }
+      int64_t groups = groups_of(l), parts = std::clamp<int64_t>(static_cast<int64_t>(micros_of(l) / chunk_micros), 1, std::max<int64_t>(groups, 1));
+      region.pieces.push_back({&l, chunks, parts, groups});
+      chunks += parts;
+    }
+    pool_->run(chunks, static_cast<int>(std::min(micros / kMicrosPerHelper, 1e4)), Region::run_chunk, &region);
+  }
+
+  void after_fork(bool in_child) override {
+    if (in_child) pool_->reset();
+    HostDevice::after_fork(in_child);
+  }
+
+ private:
+  /// Independent launches as one parallel loop over chunks of their workgroups.
+  struct Region {
+    struct Piece {
+      const Launch* launch;
+      int64_t first_chunk, chunks, groups;
+    };
+    CpuDevice& device;
+    const Submission& work;
+    SmallVec<Piece, 8> pieces;
+
+    static void run_chunk(void* context, int64_t chunk, int worker) {
+      const Region& r = *static_cast<Region*>(context);
+      auto after = std::upper_bound(r.pieces.begin(), r.pieces.end(), chunk, [](int64_t c, const Piece& p) { return c < p.first_chunk; });
+      const Piece& p = after[-1];
+      int64_t i = chunk - p.first_chunk, begin = p.groups * i / p.chunks, end = p.groups * (i + 1) / p.chunks;
+      void* const* buffers = r.work.buffers.data() + p.launch->first_buffer;
+      const uint64_t* scalars = r.work.scalars.data() + p.launch->first_scalar;
+      if (p.launch->kernel) {
+        r.device.run_groups(static_cast<CpuExecutable&>(*p.launch->kernel), buffers, scalars, begin, end, worker);
+      } else {
+        size_t from = static_cast<size_t>(begin) * kCopyPiece, to = std::min(p.launch->bytes, static_cast<size_t>(end) * kCopyPiece);
+        if (from < to) std::memcpy(static_cast<char*>(buffers[0]) + from, static_cast<const char*>(buffers[1]) + from, to - from);
+      }
+    }
+  };
+
+  void run_groups(CpuExecutable& k, void* const* buffers, const uint64_t* scalars, int64_t begin, int64_t end, int worker) {
+    char* scratch = k.info.scratch_bytes ? scratch_[static_cast<size_t>(worker)].bytes(k.info.scratch_bytes) : nullptr;
+    k.code->entry(buffers, scalars, begin, end, scratch);
+  }
+
+  std::unique_ptr<Compiler> compiler_;
+  bool in_process_ = false;
+  Pool* pool_ = nullptr;  // never destroyed: its threads end with the process
+  std::vector<Scratch> scratch_;
+};
+
+}  // namespace
+
+Device* make_cpu_device(int index) { return new CpuDevice(index); }
+
+}  // namespace tiny

@@ -1,0 +1,18 @@
+// The functions of device.def. A device lives until the process ends.
+#pragma once
+#include "runtime/device.h"
+
+namespace tiny {
+
+Device* make_cpu_device(int index);
+Device* make_ref_device(int index);
+Device* make_null_device(int index);
+
+/// Around fork: 0 before, 1 in the parent, 2 in the child.
+void compile_cache_at_fork(int stage);
+
+/// Texts of CHECKs made known to check_text() while `body` runs on this thread; restored from the disk cache by add_check_text.
+std::vector<std::pair<int64_t, std::string>> collect_checks(const std::function<void()>& body);
+void add_check_text(int64_t number, std::string text);
+
+}  // namespace tiny

@@ -10,13 +10,12 @@
 
 namespace tiny {
 
-/// A buffer of a schedule. Leaf: a BUFFER node of the graph, by its number among the leaves. Output: the value of a root.
+/// A buffer of a schedule. Leaf: of the graph's BUFFER nodes, numbered by first appearance of the block. Output: made for the value of a root.
 /// Temp: lives only inside the schedule. Error: the device's error record.
 struct ScheduledBuffer {
   enum Kind { Leaf, Output, Temp, Error } kind;
-  int number;        // of the leaf or the root
-  int64_t nbytes;
-  int alias = -1;    // holds the bytes of this other buffer, overwritten in place (its last use is the item that writes here)
+  int number;        // of the leaf
+  int64_t nbytes;    // 0 for a leaf: the block's own size
 };
 
 struct ScheduledItem {
@@ -32,11 +31,15 @@ struct Schedule {
   Arena arena;
   std::vector<ScheduledBuffer> buffers;
   std::vector<ScheduledItem> items;
+  std::vector<int> outputs;          // by root: the buffer that holds it at the end; a donated leaf if it was overwritten
+  std::vector<bool> checked;         // by root: depends on a CHECK, so its value is only good once the error record was seen clear
 };
 
-/// `nodes`: every node of the graph, sources first; each node's `slot` is its position. `roots`: positions whose values must be realized;
-/// `donated`: by leaf number, whether the leaf's buffer may be overwritten once its old contents are not needed.
+/// `nodes`: every node of the graph, sources first; each node's `slot` is its position. `roots`: positions whose values must be realized (no BUFFER;
+/// EMPTY gives an uninitialised buffer). Leaves are numbered by the first appearance of their block among the nodes, SCALARs in order.
+/// `leaf_bytes`, `donated`: by leaf number, its size, and whether it may be overwritten once its old contents are not needed.
 /// The same input always gives the same schedule. Linear in the number of nodes.
-std::unique_ptr<Schedule> make_schedule(std::span<UOp* const> nodes, std::span<const int> roots, const std::vector<bool>& donated, const Caps& caps);
+std::unique_ptr<Schedule> make_schedule(std::span<UOp* const> nodes, std::span<const int> roots, const std::vector<int64_t>& leaf_bytes,
+                                        const std::vector<bool>& donated, const Caps& caps);
 
 }  // namespace tiny

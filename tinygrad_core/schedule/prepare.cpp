@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <unordered_dense/unordered_dense.h>
+
+#include "base/error.h"
+#include "schedule/work.h"
+
+namespace tiny::sched {
+namespace {
+
+constexpr int64_t kSplitColumns = 1 << 15;  // a reduction of more columns than this, with few rows, gains from two stages
+constexpr int64_t kFewRows = 64;
+constexpr int64_t kStages = 64;             // the same on every machine: results do not depend on the number of cores
+
+/// A divisor of n near kStages, 0 if there is none worth it.
+int64_t stage_count(int64_t n) {
+  for (int64_t s = kStages; s >= 8; --s)
+    if (n % s == 0) return s;
+  for (int64_t s = kStages + 1; s <= 4 * kStages; ++s)
+    if (n % s == 0) return s;
+  return 0;
+}
+
+struct TrivialKey {
+  Op op;
+  DType dtype;
+  int64_t numel;
+  uint64_t arg;
+  int src;
+  bool operator==(const TrivialKey&) const = default;
+};
+struct TrivialHash {
+  uint64_t operator()(const TrivialKey& k) const {
+    return mix(mix(mix(static_cast<uint64_t>(k.op) << 8 | static_cast<uint64_t>(k.dtype), static_cast<uint64_t>(k.numel)), k.arg), static_cast<uint64_t>(k.src));
+  }
+};
+
+}  // namespace
+
+int Work::add(Op op, DType dtype, int64_t numel, Arg arg, std::initializer_list<int> src) {
+  Node n{op, dtype, numel, arg, {}, -1};
+  for (int s : src) n.src.push_back(s);
+  nodes.push_back(std::move(n));
+  return static_cast<int>(nodes.size()) - 1;
+}
+
+int Work::add_view(int src, const Dims& sizes, const Dims& strides, int64_t offset) {
+  Record r;
+  r.a = sizes, r.b = strides, r.n = offset;
+  return add(Op::VIEW, nodes[src].dtype, product(sizes), Arg(intern(std::move(r))), {src});
+}
+
+Geometry simplified(const Dims& sizes, const Dims& strides, int64_t offset) {
+  Geometry g;
+  g.offset = offset;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1) continue;
+    if (!g.sizes.empty() && g.strides.back() == strides[i] * sizes[i]) {
+      g.sizes.back() *= sizes[i];
+      g.strides.back() = strides[i];
+    } else {
+      g.sizes.push_back(sizes[i]);
+      g.strides.push_back(strides[i]);
+    }
+  }
+  return g;
+}
+
+Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps& caps) {
+  Work w;
+  w.nodes.reserve(nodes.size() + nodes.size() / 8);
+  std::vector<int> number(nodes.size());
+  ankerl::unordered_dense::map<Buffer*, int> leaves;
+  // Leaves and movement are shared when equal. Arithmetic is not: a program that recomputes (activation checkpointing) means it.
+  ankerl::unordered_dense::map<TrivialKey, int, TrivialHash> trivial;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const UOp* u = nodes[i];
+    Node n{u->op, u->dtype, u->numel, u->arg, {}, -1};
+    for (UOp* s : u->sources()) n.src.push_back(number[s->slot]);
+    if (u->is(Op::BUFFER)) n.number = leaves.try_emplace(u->arg.buf, static_cast<int>(leaves.size())).first->second;
+    if (u->is(Op::SCALAR)) n.number = w.scalars++;
+    if (u->is(Op::ASSIGN) || u->is(Op::SCATTER) || u->is(Op::SORT)) {  // need memory to write to, or to read from
+      int t = n.src[0];
+      if (is_free(w[t].op) && w[t].op != Op::BUFFER && (w[t].op != Op::EMPTY || u->is(Op::SORT)))
+        n.src[0] = w.add(Op::CONTIGUOUS, w[t].dtype, w[t].numel, {}, {t});
+    }
+    if (u->is(Op::REDUCE) && u->src[0]->numel > 0) {
+      int64_t cols = reduce_columns(n);
+      DType d = n.dtype;
+      int src = n.src[0];
+      if (reduce_op(n) == Op::ADD && w[src].op == Op::MUL && is_float(d)) src = condition_contraction(w, src, cols, d, caps);
+      int64_t stages = n.numel < kFewRows && cols >= kSplitColumns ? stage_count(cols) : 0;
+      if (stages) {
+        int part = w.add(Op::REDUCE, d, n.numel * stages, reduce_arg(reduce_op(n), cols / stages), {src});
+        number[i] = w.add(Op::REDUCE, d, n.numel, reduce_arg(reduce_op(n), stages), {part});
+      } else {
+        number[i] = w.add(Op::REDUCE, d, n.numel, n.arg, {src});
+      }
+      continue;
+    }
+    if (is_free(u->op) && u->op != Op::SCALAR && u->op != Op::EMPTY) {
+      TrivialKey key{u->op, u->dtype, u->numel, u->arg.bits, n.src.empty() ? -1 : n.src[0]};
+      auto [it, fresh] = trivial.try_emplace(key, static_cast<int>(w.nodes.size()));
+      number[i] = it->second;
+      if (!fresh) continue;
+    } else {
+      number[i] = static_cast<int>(w.nodes.size());
+    }
+    w.nodes.push_back(std::move(n));
+  }
+  w.leaves = static_cast<int>(leaves.size());
+  for (int r : roots) {
+    int n = number[static_cast<size_t>(r)];
+    if (is_free(w[n].op) && w[n].op != Op::EMPTY) n = w.add(Op::CONTIGUOUS, w[n].dtype, w[n].numel, {}, {n});
+    w.roots.push_back(n);
+  }
+  return w;
+}
+
+}  // namespace tiny::sched

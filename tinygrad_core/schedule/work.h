@@ -1,0 +1,97 @@
+// The scheduler's own copy of a tensor graph: nodes by number, so that it may rewrite them, and what it finds out about each.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace tiny::sched {
+
+struct Node {
+  Op op;
+  DType dtype;
+  int64_t numel;
+  Arg arg;
+  SmallVec<int, 3> src;
+  int number = -1;  // BUFFER, SCALAR: number of the leaf
+};
+
+/// Views as loops: adjacent dimensions that walk memory as one are one, dimensions of size 1 are gone.
+struct Geometry {
+  Dims sizes, strides;
+  int64_t offset = 0;
+};
+Geometry simplified(const Dims& sizes, const Dims& strides, int64_t offset);
+
+struct Work {
+  std::vector<Node> nodes;   // sources first
+  std::vector<int> roots;    // by root number
+  int leaves = 0, scalars = 0;
+
+  int add(Op op, DType dtype, int64_t numel, Arg arg, std::initializer_list<int> src);
+  int add_view(int src, const Dims& sizes, const Dims& strides, int64_t offset);
+  const Node& operator[](int i) const { return nodes[static_cast<size_t>(i)]; }
+};
+
+inline Op reduce_op(const Node& n) { return static_cast<Op>(n.arg.i & 255); }
+inline int64_t reduce_columns(const Node& n) { return n.arg.i >> 8; }
+/// Computed wherever it is used, never stored for itself: leaves, numbers and pure movement.
+inline bool is_free(Op op) {
+  return op == Op::BUFFER || op == Op::CONST || op == Op::SCALAR || op == Op::IOTA || op == Op::EMPTY || op == Op::VIEW || op == Op::PAD;
+}
+
+/// Copies the graph, with the rewrites that only the scheduler can judge: a long reduction with few rows is split in two stages; operands of
+/// contractions that are read many times are laid out for it (padding done once, reduced floats widened, panels where the target wants them).
+Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps& caps);
+/// The second of those rewrites: the new number of REDUCE(op ADD) `reduce` over `product`, a MUL.
+int condition_contraction(Work& w, int product, int64_t columns, DType dtype, const Caps& caps);
+
+/// A set of nodes that one kernel computes. Its domain is R rows of C columns. A Vec member has an element for each (r, c), a Row member one for
+/// each r. Flat groups have no reduction: C is 0 and the domain is R alone.
+struct Group {
+  int64_t rows = 0, cols = 0;
+  std::vector<int> members;   // in order
+  int weight = 0;
+  bool closed = false;        // nobody joins: scatter, scan, sort, assign, copy
+  bool contraction = false;
+  std::vector<int> inputs;    // bases that reductions read through views: siblings are found by them
+};
+
+enum class Place : uint8_t { Free, Row, Vec, Alone };
+
+struct Grouping {
+  std::vector<Group> groups;        // in an order in which they may run
+  std::vector<int> group_of;        // by node, -1: free
+  std::vector<Place> place;
+  std::vector<int> cost;            // arithmetic to compute the node from what is in memory; kNever if that takes more than two loads
+};
+inline constexpr int kNever = 1 << 20;
+inline constexpr int kCheap = 4;    // arithmetic that is computed again rather than stored and loaded
+Grouping group_nodes(const Work& w, const Caps& caps);
+
+/// Weight of an operator in additions.
+int op_weight(const Node& n);
+/// True if VIEW node `v` of a value with `rows` elements repeats each of them `cols` times in a row.
+bool is_row_broadcast(const Work& w, int v, int64_t rows, int64_t cols);
+
+/// Which nodes are in memory: by node, the schedule buffer that holds it, or -1.
+using Homes = std::vector<int>;
+
+/// Node of another group, read by a kernel: true if computing it again is cheaper than storing and loading it. `reused`: each element is read many times.
+bool recompute(const Work& w, const Grouping& g, int node, bool reused);
+
+/// One group's kernel.
+struct KernelBuild {
+  UOp* sink = nullptr;
+  std::vector<int> buffers, scalars;   // PARAM and VAR numbers; the error record's buffer is -1
+  struct Access {
+    int buffer;
+    UOp* index;
+  };
+  std::vector<Access> loads, stores;
+};
+/// `stored`: members of the group that get memory, in `home`.
+KernelBuild build_kernel(const Work& w, const Grouping& g, const Homes& home, int group, const std::vector<int>& stored,
+                         const std::vector<int64_t>& buffer_bytes, const Caps& caps);
+
+}  // namespace tiny::sched

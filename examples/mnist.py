@@ -10,7 +10,6 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
 
 
 class DigitNet(nn.Module):
@@ -28,6 +27,8 @@ class DigitNet(nn.Module):
 
 def load(seed, held_out=360):
     """Training and held-out images, scaled to 0..1, with their labels."""
+    from sklearn.datasets import load_digits
+
     digits = load_digits()
     x = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
     y = torch.tensor(digits.target)

@@ -5,7 +5,6 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
 
 
 class Residual(nn.Module):
@@ -39,6 +38,13 @@ class ResNet18(nn.Module):
         return self.head(F.adaptive_avg_pool2d(self.layers(self.stem(x)), 1).flatten(1))
 
 
+def load():
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    return torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(digits.target)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--device", default="tiny")
@@ -52,10 +58,9 @@ def main():
     a = ap.parse_args()
 
     torch.manual_seed(a.seed)
-    digits = load_digits()
-    order = torch.randperm(len(digits.target), generator=torch.Generator().manual_seed(a.seed))
-    x = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1)[order].div(16).to(a.device)
-    y = torch.tensor(digits.target)[order].to(a.device)
+    x, y = load()
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(a.seed))
+    x, y = x[order].to(a.device), y[order].to(a.device)
     x = F.interpolate(x, size=(a.size, a.size), mode="bilinear", align_corners=False)
     held_out = 360
     model = ResNet18(a.width).to(a.device)

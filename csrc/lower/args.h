@@ -66,6 +66,9 @@ class Args {
   const void* stack = nullptr;                            // for the hook: the torch stack
 };
 
+/// One tensor for each fresh return of the schema (an undefined one stands for None), then the new values of the arguments that the schema
+/// writes (a!), in its order, lists flattened. Arguments that an operator writes although its schema does not say so (native_batch_norm's running
+/// statistics) come last, in the order of the row ATEN_WRITES; an undefined one leaves its argument as it is.
 using Results = std::vector<Tensor>;
 /// A lowering: pure, from arguments to result values. The glue writes them to new tensors, to `out=` or to self, casting to their dtype.
 /// Raise with Error(kind, text) what PyTorch's CPU kernel raises, same words where users match on them.

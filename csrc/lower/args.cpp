@@ -1,0 +1,86 @@
+#include "lower/args.h"
+
+#include <fmt/format.h>
+
+namespace tiny::lower {
+namespace {
+
+/// The greatest type of one category; DType::count: no argument is of that category.
+DType join(DType a, DType b) {
+  if (a == DType::count) return b;
+  return b == DType::count ? a : promote(a, b);
+}
+
+/// What a lower category may change of a higher one: only bool to integer, or an integer to a float.
+/// Source: torch.result_type, https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
+DType combine(DType higher, DType lower) {
+  if (higher == DType::count) return lower;
+  if (is_float(higher)) return higher;
+  if (is_bool(higher) || (lower != DType::count && is_float(lower))) return join(higher, lower);
+  return higher;
+}
+
+DType number_dtype(const ArgValue& v) {
+  switch (v.kind) {
+    case ArgKind::Double: return DType::f32;  // the default dtype; the glue casts where another one is set
+    case ArgKind::Bool: return DType::bool_;
+    case ArgKind::Int: return DType::i64;
+    default: return is_float(v.tensor.dtype()) ? DType::f32 : v.tensor.dtype();
+  }
+}
+
+}  // namespace
+
+const Tensor& Args::tensor(int i) const {
+  if (!has(i) || values[i].kind != ArgKind::Tensor) throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be a tensor", op, i + 1));
+  return values[i].tensor;
+}
+
+int64_t Args::integer(int i) const {
+  const ArgValue& v = values[i];
+  if (v.kind == ArgKind::Double) return static_cast<int64_t>(v.d);
+  if (v.kind != ArgKind::Int && v.kind != ArgKind::Bool) throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be an integer", op, i + 1));
+  return v.i;
+}
+
+double Args::number(int i) const {
+  const ArgValue& v = values[i];
+  if (v.kind == ArgKind::Double) return v.d;
+  if (v.kind != ArgKind::Int && v.kind != ArgKind::Bool) throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be a number", op, i + 1));
+  return static_cast<double>(v.i);
+}
+
+Tensor Args::as(int i, DType d) const {
+  const ArgValue& v = values[i];
+  switch (v.kind) {
+    case ArgKind::Tensor: return v.tensor.cast(d);
+    case ArgKind::Int: return scalar(d, v.i);
+    case ArgKind::Bool: return constant(d, v.i);
+    case ArgKind::Double: return scalar(d, v.d);
+    default: throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be a tensor or a number", op, i + 1));
+  }
+}
+
+DType Args::common(std::initializer_list<int> positions) const {
+  DType dimensioned = DType::count, zero_dim = DType::count, number = DType::count;
+  for (int i : positions) {
+    if (!has(i)) continue;
+    const ArgValue& v = values[i];
+    if (v.kind != ArgKind::Tensor || v.category == Category::Number) number = join(number, number_dtype(v));
+    else if (v.category == Category::ZeroDim) zero_dim = join(zero_dim, v.tensor.dtype());
+    else dimensioned = join(dimensioned, v.tensor.dtype());
+  }
+  return combine(dimensioned, combine(zero_dim, number));
+}
+
+DType Args::common_float(std::initializer_list<int> positions) const {
+  DType d = common(positions);
+  return is_float(d) ? d : DType::f32;
+}
+
+Args::Rng Args::rng(int generator_position, int64_t numel) {
+  if (!rng_hook) throw Error(ErrorKind::Runtime, fmt::format("{}: no random generator", op));
+  return rng_hook(*this, generator_position, numel);
+}
+
+}  // namespace tiny::lower

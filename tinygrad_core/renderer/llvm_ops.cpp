@@ -1,9 +1,9 @@
 #ifdef TINY_HAVE_LLVM
 #include <llvm/IR/Intrinsics.h>
 
-#include "renderer/constant_bits.h"
 #include "renderer/libm.h"
 #include "renderer/llvm_emit.h"
+#include "uop/eval.h"
 
 namespace tiny {
 using llvm::CmpInst, llvm::Instruction, llvm::Type, llvm::Value;
@@ -232,7 +232,7 @@ Value* LlvmEmitter::constant(const UOp* u, int64_t n) {
   Type* t = type(u->dtype);
   llvm::Constant* c = u->dtype == DType::f32   ? llvm::ConstantFP::get(context_, llvm::APFloat(static_cast<float>(u->arg.f)))
                       : u->dtype == DType::f64 ? llvm::ConstantFP::get(context_, llvm::APFloat(u->arg.f))
-                                               : static_cast<llvm::Constant*>(llvm::ConstantInt::get(t, constant_bits(u)));
+                                               : static_cast<llvm::Constant*>(llvm::ConstantInt::get(t, storage_bits(u->arg, u->dtype)));
   return n == 1 ? c : llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(static_cast<unsigned>(n)), c);
 }
 

@@ -310,13 +310,13 @@ class Builder {
     return static_cast<int>(out_.scalars.size()) - 1;
   }
   U load(int buffer, DType dtype, U index, U gate) {
-    out_.loads.push_back({buffer, index});
+    out_.loads.push_back({buffer, index, nullptr});
     U at = node(Op::INDEX, dtype, {param(buffer, dtype), index});
     if (gate.u) return node(Op::LOAD, dtype, {at, gate, zero(dtype)});
     return node(Op::LOAD, dtype, {at});
   }
   U store(int buffer, DType dtype, U index, U v) {
-    out_.stores.push_back({buffer, index});
+    out_.stores.push_back({buffer, index, v});
     return node(Op::STORE, DType::void_, {node(Op::INDEX, dtype, {param(buffer, dtype), index}), v});
   }
   U store_of(int m) {
@@ -379,7 +379,7 @@ class Builder {
     U b = loop(B, 0, Axis::Global), d = loop(D, 1, Axis::Global), u = loop(updates, kLevelNumbers, Axis::Loop);
     U i = (b * updates + u) * D + d;
     U at = value(v.src[1], i, U()), x = value(v.src[2], i, U());
-    out_.stores.push_back({home, at});
+    out_.stores.push_back({home, at, x});
     U where_to = node(Op::INDEX, v.dtype, {param(home, v.dtype), at});
     Bounds range_of = bounds(at);
     U s = range_of.lo >= 0 ? node(Op::STORE, DType::void_, {where_to, x}) : node(Op::STORE, DType::void_, {where_to, x, lt(index_const(-1), at)});

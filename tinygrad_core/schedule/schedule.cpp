@@ -143,20 +143,28 @@ class Scheduler {
     out_.items.push_back(std::move(item));
   }
 
-  /// An output may take the memory of a donated leaf of its size that this kernel reads last, and only at the index that it writes.
+  /// True if computing `value` reads buffer b: then every read of it comes before the store of `value`.
+  static bool reads(UOp* value, int b, const KernelBuild& k) {
+    UOp* roots[] = {value};
+    for (UOp* u : toposort(roots))
+      if (u->is(Op::LOAD) && u->src[0]->src[0]->is(Op::PARAM) && k.buffers[static_cast<size_t>(u->src[0]->src[0]->arg.i)] == b) return true;
+    return false;
+  }
+
+  /// An output may take the memory of a donated leaf of its size that this kernel reads last, for this output and only at the index that it writes.
   bool reuse_leaves(int g, const std::vector<int>& stored, const KernelBuild& k) {
     bool any = false;
     for (int m : stored) {
       int b = home_[m];
       if (!is_root_[m] || out_.buffers[b].kind != ScheduledBuffer::Output) continue;
-      UOp* index = nullptr;
+      UOp *index = nullptr, *value = nullptr;
       for (const auto& s : k.stores)
-        if (s.buffer == b) index = s.index;
+        if (s.buffer == b) index = s.index, value = s.value;
       for (int l = 0; l < w_.leaves; ++l) {
         if (!donated_[l] || is_claimed(l) || leaf_read_[l] != g || leaf_target_[l] >= 0 || leaf_bytes_[l] != node_bytes(m)) continue;
         bool same = true;
         for (const auto& a : k.loads) same = same && (a.buffer != l || a.index == index);
-        if (!same) continue;
+        if (!same || !reads(value, l, k)) continue;
         claim(l);
         home_[m] = l;
         any = true;

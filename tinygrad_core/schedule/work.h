@@ -87,6 +87,7 @@ struct KernelBuild {
   struct Access {
     int buffer;
     UOp* index;
+    UOp* value = nullptr;              // of a store
   };
   std::vector<Access> loads, stores;
 };

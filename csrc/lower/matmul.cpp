@@ -1,0 +1,138 @@
+#include "lower/matmul.h"
+
+#include <fmt/format.h>
+
+#include "lower/nn_util.h"
+
+namespace tiny::lower {
+namespace {
+
+void check_same_dtype(const Tensor& a, const Tensor& b, const char* names) {
+  if (a.dtype() != b.dtype())
+    fail(ErrorKind::Runtime,
+         fmt::format("{} must have the same dtype, but got {} and {}", names, scalar_type_name(a.dtype()), scalar_type_name(b.dtype())));
+  if (is_bool(a.dtype())) fail(ErrorKind::NotImplemented, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
+}
+
+void check_inner(const Tensor& a, const Tensor& b) {
+  if (a.size(-1) != b.size(-2))
+    fail(ErrorKind::Runtime, fmt::format("mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", a.size(-2), a.size(-1),
+                                         b.size(-2), b.size(-1)));
+}
+
+void check_matrices(const Tensor& a, const Tensor& b) {
+  if (a.dim() != 2) fail(ErrorKind::Runtime, "self must be a matrix");
+  if (b.dim() != 2) fail(ErrorKind::Runtime, "mat2 must be a matrix");
+  check_same_dtype(a, b, "mat1 and mat2");
+  check_inner(a, b);
+}
+
+void check_batches(const Tensor& a, const Tensor& b) {
+  if (a.dim() != 3) fail(ErrorKind::Runtime, "batch1 must be a 3D tensor");
+  if (b.dim() != 3) fail(ErrorKind::Runtime, "batch2 must be a 3D tensor");
+  check_same_dtype(a, b, "batch1 and batch2");
+  if (a.size(0) != b.size(0) || a.size(2) != b.size(1))
+    fail(ErrorKind::Runtime, fmt::format("Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+                                         a.size(0), a.size(2), b.size(0), b.size(1)));
+}
+
+/// a [..., M, K] @ b [..., K, N] in the compute dtype; an empty sum is 0.
+Tensor product_of(const Tensor& a, const Tensor& b) {
+  DType acc = compute_dtype(a.dtype());
+  if (a.size(-1) != 0 && a.numel() != 0 && b.numel() != 0) return matmul(a, b, acc);
+  Dims sizes = a.sizes();
+  sizes.back() = b.size(-1);
+  return zeros(sizes, acc);
+}
+
+/// alpha*product + beta*self, rounded once to `dtype`. Arguments `beta` and `alpha` are positions of numbers.
+Tensor blend(Args& a, const Tensor& product, const Tensor& self, int beta, int alpha, DType dtype) {
+  DType acc = product.dtype();
+  Tensor r = product;
+  if (a.number(alpha, 1) != 1) r = r * a.as(alpha, acc);
+  if (a.number(beta, 1) == 0) return r.cast(dtype);
+  Dims sizes = broadcast_sizes(self.sizes(), r.sizes());
+  if (!(sizes == r.sizes()))
+    fail(ErrorKind::Runtime, fmt::format("The expanded size of the tensor must match the existing size: target sizes {}, tensor sizes {}",
+                                         sizes_text(r.sizes()), sizes_text(self.sizes())));
+  Tensor s = self.cast(acc);
+  if (a.number(beta, 1) != 1) s = s * a.as(beta, acc);
+  return (r + s).cast(dtype);
+}
+
+}  // namespace
+
+Tensor mm(Args& a) {
+  const Tensor &x = a.tensor(0), &y = a.tensor(1);
+  check_matrices(x, y);
+  return product_of(x, y).cast(x.dtype());
+}
+
+Tensor bmm(Args& a) {
+  const Tensor &x = a.tensor(0), &y = a.tensor(1);
+  check_batches(x, y);
+  return product_of(x, y).cast(x.dtype());
+}
+
+Tensor addmm(Args& a) {
+  const Tensor &x = a.tensor(1), &y = a.tensor(2);
+  check_matrices(x, y);
+  return blend(a, product_of(x, y), a.tensor(0), 3, 4, x.dtype());
+}
+
+Tensor baddbmm(Args& a) {
+  const Tensor &x = a.tensor(1), &y = a.tensor(2);
+  check_batches(x, y);
+  return blend(a, product_of(x, y), a.tensor(0), 3, 4, x.dtype());
+}
+
+Tensor addmv(Args& a) {
+  const Tensor &m = a.tensor(1), &v = a.tensor(2);
+  if (m.dim() != 2 || v.dim() != 1)
+    fail(ErrorKind::Runtime, fmt::format("vector + matrix @ vector expected, got {}, {}, {}", a.tensor(0).dim(), m.dim(), v.dim()));
+  if (m.size(1) != v.size(0))
+    fail(ErrorKind::Runtime, fmt::format("size mismatch, got input ({}), mat ({}x{}), vec ({})", m.size(0), m.size(0), m.size(1), v.size(0)));
+  check_same_dtype(m, v, "mat and vec");
+  Tensor product = product_of(m, v.reshape({v.size(0), 1})).reshape({m.size(0)});
+  return blend(a, product, a.tensor(0), 3, 4, m.dtype());
+}
+
+Tensor addbmm(Args& a) {
+  const Tensor &x = a.tensor(1), &y = a.tensor(2);
+  check_batches(x, y);
+  int64_t b = x.size(0), m = x.size(1), k = x.size(2), n = y.size(2);
+  Tensor rows = x.permute(Dims{1, 0, 2}).reshape({m, b * k});
+  return blend(a, product_of(rows, y.reshape({b * k, n})), a.tensor(0), 3, 4, x.dtype());
+}
+
+Tensor addr(Args& a) {
+  const Tensor &u = a.tensor(1), &v = a.tensor(2);
+  if (u.dim() != 1 || v.dim() != 1)
+    fail(ErrorKind::Runtime, fmt::format("addr: Expected 1-D argument vec1 and vec2, but got {}-D and {}-D", u.dim(), v.dim()));
+  DType d = a.common({0, 1, 2}), acc = compute_dtype(d);
+  if (!is_float(d))
+    for (int i : {3, 4})
+      if (a.has(i) && a.values[i].kind == ArgKind::Double)
+        fail(ErrorKind::Runtime, fmt::format("For integral input tensors, argument {} must not be a floating point number.", i == 3 ? "beta" : "alpha"));
+  Tensor product = u.cast(acc).reshape({u.size(0), 1}) * v.cast(acc).reshape({1, v.size(0)});
+  return blend(a, product, a.tensor(0), 3, 4, d);
+}
+
+Tensor dot(Args& a) {
+  const Tensor &x = a.tensor(0), &y = a.tensor(1);
+  if (x.dim() != 1 || y.dim() != 1)
+    fail(ErrorKind::Runtime, fmt::format("1D tensors expected, but got {}D and {}D tensors", x.dim(), y.dim()));
+  if (x.dtype() != y.dtype())
+    fail(ErrorKind::Runtime, fmt::format("dot : expected both vectors to have same dtype, but found {} and {}", scalar_type_name(x.dtype()),
+                                         scalar_type_name(y.dtype())));
+  if (x.numel() != y.numel())
+    fail(ErrorKind::Runtime, fmt::format("inconsistent tensor size, expected tensor {0} and src {1} to have the same number of elements, but got "
+                                         "{2} and {3} elements respectively",
+                                         sizes_text(x.sizes()), sizes_text(y.sizes()), x.numel(), y.numel()));
+  if (is_bool(x.dtype())) fail(ErrorKind::NotImplemented, "\"dot\" not implemented for 'Bool'");
+  DType acc = compute_dtype(x.dtype());
+  if (x.numel() == 0) return zeros({}, x.dtype());
+  return (x.cast(acc) * y.cast(acc)).sum().cast(x.dtype());
+}
+
+}  // namespace tiny::lower

@@ -1,0 +1,357 @@
+#include "lower/pool.h"
+
+#include <fmt/format.h>
+
+#include "lower/nn_util.h"
+
+namespace tiny::lower {
+namespace {
+
+/// No flat index reaches this: marks elements that are padding.
+constexpr int64_t kNowhere = int64_t{1} << 62;
+
+struct Window {
+  Dims kernel, stride, padding, dilation, in, out;
+  size_t n() const { return kernel.size(); }
+};
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a ^ b) < 0); }
+
+/// Number of windows along a dimension. With ceil_mode the last window may hang over, but starts inside the input or its left padding.
+int64_t pooled_size(int64_t in, int64_t kernel, int64_t padding, int64_t stride, int64_t dilation, bool ceil_mode) {
+  int64_t out = floor_div(in + 2 * padding - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0), stride) + 1;
+  if (ceil_mode && (out - 1) * stride >= in + padding) --out;
+  return out;
+}
+
+Window read_window(const Tensor& x, size_t n, const Dims& kernel, const Dims& stride, const Dims& padding, const Dims& dilation, bool ceil_mode) {
+  Window w;
+  if (x.dim() != static_cast<int64_t>(n) + 1 && x.dim() != static_cast<int64_t>(n) + 2)
+    fail(ErrorKind::Runtime, fmt::format("Expected {}D or {}D (batch mode) tensor, but got input of size: {}", n + 1, n + 2, sizes_text(x.sizes())));
+  w.kernel = expand_ints(kernel, n, {}, "kernel_size");
+  w.stride = expand_ints(stride, n, w.kernel, "stride");
+  w.padding = expand_ints(padding, n, Dims(n, 0), "padding");
+  w.dilation = expand_ints(dilation, n, Dims(n, 1), "dilation");
+  w.in = Dims(x.sizes().end() - n, x.sizes().end());
+  w.out = Dims(n);
+  for (size_t d = 0; d < n; ++d) {
+    if (w.kernel[d] <= 0) fail(ErrorKind::Runtime, "kernel size should be greater than zero");
+    if (w.stride[d] <= 0) fail(ErrorKind::Runtime, "stride should be greater than zero");
+    if (w.padding[d] < 0 || w.padding[d] > ((w.kernel[d] - 1) * w.dilation[d] + 1) / 2)
+      fail(ErrorKind::Runtime, "pad should be at most half of effective kernel size");
+    w.out[d] = pooled_size(w.in[d], w.kernel[d], w.padding[d], w.stride[d], w.dilation[d], ceil_mode);
+    if (w.out[d] < 1)
+      fail(ErrorKind::Runtime, fmt::format("Given input size: {}. Calculated output size: {}. Output size is too small", sizes_text(x.sizes()),
+                                           sizes_text(w.out)));
+  }
+  return w;
+}
+
+/// Sizes of `x` with the trailing dimensions replaced.
+Dims with_trailing(const Tensor& x, const Dims& trailing) {
+  Dims s(x.sizes().begin(), x.sizes().end() - trailing.size());
+  s.append(trailing.begin(), trailing.end());
+  return s;
+}
+
+/// [N, C, D..] or [C, D..] as [L, D..].
+Tensor planes(const Tensor& x, size_t n) {
+  Dims s{product(std::span<const int64_t>(x.sizes().data(), x.sizes().size() - n))};
+  s.append(x.sizes().end() - n, x.sizes().end());
+  return x.reshape(s);
+}
+
+Dims trailing_axes(size_t first, size_t n) {
+  Dims axes;
+  for (size_t d = 0; d < n; ++d) axes.push_back(static_cast<int64_t>(first + d));
+  return axes;
+}
+
+/// [L, D..] to its windows [L, O.., K..], `fill` in the padding.
+Tensor windows_of(const Tensor& x, const Window& w, const Tensor& fill) {
+  Dims lo = w.padding, hi(w.n());
+  for (size_t d = 0; d < w.n(); ++d)
+    hi[d] = std::max<int64_t>((w.out[d] - 1) * w.stride[d] + w.dilation[d] * (w.kernel[d] - 1) + 1 - w.in[d] - lo[d], 0);
+  Tensor p = pad_trailing(x, lo, hi, &fill);
+  Dims ps = contiguous_strides(p.sizes()), sizes{p.size(0)}, strides{ps[0]};
+  for (size_t d = 0; d < w.n(); ++d) sizes.push_back(w.out[d]), strides.push_back(w.stride[d] * ps[d + 1]);
+  for (size_t d = 0; d < w.n(); ++d) sizes.push_back(w.kernel[d]), strides.push_back(w.dilation[d] * ps[d + 1]);
+  return p.view(sizes, strides, 0);
+}
+
+/// Greatest element of each window and its flat index. values [L, O.., K..]; where [1, O.., K..] holds the flat index of each element,
+/// kNowhere for padding. Among NaNs the last wins, as in PyTorch's CPU kernel: negated, the least index is the last one.
+Results greatest(const Tensor& values, const Tensor& where_is, size_t n, const Dims& sizes) {
+  Dims axes = trailing_axes(1 + n, n);
+  Tensor best = values.amax(axes, true);
+  Tensor hit = eq(values, best), key = where_is;
+  if (is_float(values.dtype())) {
+    hit = binary(Op::OR, hit, ne(values, values));
+    key = where(ne(best, best), -where_is, where_is);
+  }
+  Tensor inside = lt(where_is, index_constant(kNowhere));
+  Tensor index = where(binary(Op::AND, hit, inside), key, index_constant(kNowhere)).amin(axes).unary(Op::ABS);
+  return {best.reshape(sizes), index.reshape(sizes)};
+}
+
+Results max_pool(Args& a, size_t n) {
+  const Tensor& x = a.tensor(0);
+  Window w = read_window(x, n, a.ints(1), a.ints(2), a.ints(3), a.ints(4), a.flag(5));
+  Dims sizes = with_trailing(x, w.out);
+  if (any_zero(sizes)) return {zeros(sizes, x.dtype()), zeros(sizes, DType::i64)};
+  Dims plane{1};
+  plane.append(w.in.begin(), w.in.end());
+  Tensor values = windows_of(planes(x, n), w, lowest(x.dtype()));
+  Tensor index = windows_of(iota(product(w.in)).reshape(plane), w, index_constant(kNowhere));
+  return greatest(values, index, n, sizes);
+}
+
+/// Adds each gradient at its flat index. Planes are independent; within one, windows may share an element.
+Tensor scatter_gradient(const Tensor& g, const Tensor& x, const Tensor& indices, size_t n) {
+  if (!(indices.sizes() == g.sizes()))
+    fail(ErrorKind::Runtime, fmt::format("expected indices of size {}, but got {}", sizes_text(g.sizes()), sizes_text(indices.sizes())));
+  if (x.numel() == 0 || g.numel() == 0) return zeros(x.sizes(), x.dtype());
+  DType acc = compute_dtype(x.dtype());
+  int64_t lead = planes(x, n).size(0), in = x.numel() / lead;
+  Dims shape{lead, g.numel() / lead, 1};
+  Tensor at = indices.reshape(shape) + iota_along(3, 0, lead, in);
+  return scatter_flat(zeros({x.numel()}, acc), at, g.cast(acc).reshape(shape), Op::ADD).reshape(x.sizes()).cast(x.dtype());
+}
+
+/// Elements that window o averages over, along one dimension.
+Dims counts_along(const Window& w, size_t d, bool count_padding) {
+  Dims counts(static_cast<size_t>(w.out[d]));
+  for (int64_t o = 0; o < w.out[d]; ++o) {
+    int64_t start = o * w.stride[d] - w.padding[d], end = std::min(start + w.kernel[d], w.in[d] + w.padding[d]);
+    if (!count_padding) start = std::max<int64_t>(start, 0), end = std::min(end, w.in[d]);
+    counts[static_cast<size_t>(o)] = end - start;
+  }
+  return counts;
+}
+
+bool all_equal(const Dims& v) {
+  for (int64_t x : v)
+    if (x != v[0]) return false;
+  return true;
+}
+
+/// The divisor of each window in `acc`: [1, O..], or 0-d where all are equal.
+Tensor divisors(const Window& w, bool count_padding, int64_t divisor_override, DType acc) {
+  if (divisor_override) return constant(acc, divisor_override);
+  int64_t same = 1;
+  Tensor varying;
+  for (size_t d = 0; d < w.n(); ++d) {
+    Dims counts = counts_along(w, d, count_padding);
+    if (all_equal(counts)) {
+      same *= counts[0];
+      continue;
+    }
+    Tensor start = iota_along(w.n() + 1, d + 1, w.out[d], w.stride[d]) - index_constant(w.padding[d]);
+    Tensor end = minimum(start + index_constant(w.kernel[d]), index_constant(w.in[d] + w.padding[d]));
+    if (!count_padding) start = maximum(start, index_constant(0)), end = minimum(end, index_constant(w.in[d]));
+    varying = varying.defined() ? varying * (end - start) : end - start;
+  }
+  return varying.defined() ? (varying * index_constant(same)).cast(acc) : constant(acc, same);
+}
+
+struct Average {
+  Window window;
+  Tensor divisor;
+};
+
+Average read_average(Args& a, int first, const Tensor& x, size_t n, DType acc) {
+  Average v;
+  v.window = read_window(x, n, a.ints(first), a.ints(first + 1), a.ints(first + 2), {}, a.flag(first + 3));
+  if (a.has(first + 5) && a.integer(first + 5) == 0) fail(ErrorKind::Runtime, "divisor must be not zero");
+  v.divisor = divisors(v.window, a.flag(first + 4), a.integer(first + 5, 0), acc);
+  return v;
+}
+
+Tensor avg_pool(Args& a, size_t n) {
+  const Tensor& x = a.tensor(0);
+  DType acc = compute_dtype(x.dtype());
+  Average v = read_average(a, 1, x, n, acc);
+  Dims sizes = with_trailing(x, v.window.out);
+  if (any_zero(sizes)) return zeros(sizes, x.dtype());
+  Tensor windows = windows_of(planes(x, n), v.window, constant(x.dtype(), int64_t{0})).cast(acc);
+  return (windows.sum(trailing_axes(1 + n, n)) / v.divisor).reshape(sizes).cast(x.dtype());
+}
+
+/// out[l, i..] = sum of g[l, o..] over the windows o that cover i. As in conv.cpp, a stride R splits the outputs into R phases.
+Tensor spread(Tensor g, const Window& w) {
+  size_t n = w.n();
+  Dims taps(n), counts(n), starts(n), lo(n), hi(n);
+  for (size_t d = 0; d < n; ++d) {
+    int64_t r = w.stride[d], first = w.padding[d] / r;
+    taps[d] = (w.kernel[d] + r - 1) / r;
+    starts[d] = w.padding[d] - first * r;
+    counts[d] = (starts[d] + w.in[d] + r - 1) / r;
+    lo[d] = taps[d] - 1 - first;
+    hi[d] = counts[d] + taps[d] - 1 - lo[d] - w.out[d];
+  }
+  g = pad_trailing(g, lo, hi);
+  Dims gs = contiguous_strides(g.sizes()), sizes{g.size(0)}, strides{gs[0]};
+  for (size_t d = 0; d < n; ++d) sizes.push_back(w.stride[d]), strides.push_back(0);
+  for (size_t d = 0; d < n; ++d) sizes.push_back(counts[d]), strides.push_back(gs[d + 1]);
+  for (size_t d = 0; d < n; ++d) sizes.push_back(taps[d]), strides.push_back(gs[d + 1]);
+  Tensor y = g.view(sizes, strides, 0);
+  for (size_t d = 0; d < n; ++d) {
+    if (w.kernel[d] % w.stride[d] == 0) continue;
+    // Tap taps-1-t at phase r is element (taps-1-t)*stride + r of the kernel, if the kernel is that long.
+    Tensor element = iota_along(1 + 3 * n, 1 + d, w.stride[d]) + (index_constant(taps[d] - 1) - iota_along(1 + 3 * n, 1 + 2 * n + d, taps[d])) *
+                                                                     index_constant(w.stride[d]);
+    y = where(lt(element, index_constant(w.kernel[d])), y, constant(y.dtype(), int64_t{0}));
+  }
+  y = y.sum(trailing_axes(1 + 2 * n, n));
+  Dims order{0}, merged{g.size(0)};
+  for (size_t d = 0; d < n; ++d) {
+    order.push_back(static_cast<int64_t>(1 + n + d)), order.push_back(static_cast<int64_t>(1 + d));
+    merged.push_back(counts[d] * w.stride[d]);
+  }
+  y = y.permute(order).reshape(merged);
+  for (size_t d = 0; d < n; ++d) y = y.slice(static_cast<int64_t>(d) + 1, starts[d], starts[d] + w.in[d]);
+  return y;
+}
+
+Tensor avg_pool_backward(Args& a, size_t n) {
+  const Tensor &g = a.tensor(0), &x = a.tensor(1);
+  DType acc = compute_dtype(x.dtype());
+  Average v = read_average(a, 2, x, n, acc);
+  if (!(g.sizes() == with_trailing(x, v.window.out)))
+    fail(ErrorKind::Runtime, fmt::format("Expected grad_output of size {}, but got {}", sizes_text(with_trailing(x, v.window.out)), sizes_text(g.sizes())));
+  if (x.numel() == 0) return zeros(x.sizes(), x.dtype());
+  return spread(planes(g, n).cast(acc) / v.divisor, v.window).reshape(x.sizes()).cast(x.dtype());
+}
+
+// ---- adaptive: window o of O over an extent I covers floor(o*I/O) .. ceil((o+1)*I/O) - 1.
+
+struct AdaptiveAxis {
+  int64_t in, out, widest = 0;
+  Tensor start, size;          // i64, `out` elements along one dimension, 1 elsewhere
+  bool regular() const { return in % out == 0; }
+};
+
+AdaptiveAxis adaptive_axis(int64_t in, int64_t out, size_t ndim, size_t d) {
+  AdaptiveAxis x{in, out, 0, {}, {}};
+  for (int64_t o = 0; o < out; ++o) x.widest = std::max(x.widest, ((o + 1) * in + out - 1) / out - o * in / out);
+  Tensor o = iota_along(ndim, d, out);
+  x.start = o * index_constant(in) / index_constant(out);
+  x.size = ((o + index_constant(1)) * index_constant(in) + index_constant(out - 1)) / index_constant(out) - x.start;
+  return x;
+}
+
+/// Dimension d of [.., I, ..] summed over adaptive windows: [.., O, ..].
+Tensor adaptive_sum(const Tensor& x, size_t d, int64_t out) {
+  int64_t in = x.sizes()[d];
+  Dims lead(x.sizes().begin(), x.sizes().begin() + d), rest(x.sizes().begin() + d + 1, x.sizes().end());
+  int64_t before = product(lead), after = product(rest);
+  Dims sizes = lead;
+  sizes.push_back(out);
+  sizes.append(rest.begin(), rest.end());
+  if (in == out) return x;
+  if (in % out == 0) return x.reshape({before, out, in / out, after}).sum(Dims{2}).reshape(sizes);
+  AdaptiveAxis axis = adaptive_axis(in, out, 4, 1);
+  Tensor step = iota_along(4, 3, axis.widest);
+  Tensor at = minimum(axis.start + step, index_constant(in - 1));
+  Tensor flat = iota_along(4, 0, before, in * after) + at * index_constant(after) + iota_along(4, 2, after);
+  Tensor picked = where(lt(step, axis.size), gather_flat(x, flat), constant(x.dtype(), int64_t{0}));
+  return picked.sum(Dims{3}).reshape(sizes);
+}
+
+Dims adaptive_output(const Tensor& x, const Dims& given, size_t n, const char* name) {
+  if (given.size() != n) fail(ErrorKind::Runtime, fmt::format("{}: output_size must be {}", name, n));
+  if (x.dim() != static_cast<int64_t>(n) + 1 && x.dim() != static_cast<int64_t>(n) + 2)
+    fail(ErrorKind::Runtime, fmt::format("{}(): Expected {}D or {}D tensor, but got {}", name, n + 1, n + 2, sizes_text(x.sizes())));
+  for (int64_t s : given)
+    if (s < 0) fail(ErrorKind::Runtime, fmt::format("{}: elements of output_size must be greater than or equal to 0 but received {}", name, sizes_text(given)));
+  for (int64_t d = x.dim() - static_cast<int64_t>(n); d < x.dim(); ++d)
+    if (x.size(d) == 0)
+      fail(ErrorKind::Runtime, fmt::format("{}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {} being empty",
+                                           name, sizes_text(x.sizes()), d));
+  return given;
+}
+
+/// Product over the dimensions of the window sizes, [1, O..], in `acc`.
+Tensor adaptive_counts(const Dims& in, const Dims& out, DType acc) {
+  Tensor count = index_constant(1);
+  for (size_t d = 0; d < in.size(); ++d) {
+    AdaptiveAxis axis = adaptive_axis(in[d], out[d], in.size() + 1, d + 1);
+    count = count * (axis.regular() ? index_constant(in[d] / out[d]) : axis.size);
+  }
+  return count.cast(acc);
+}
+
+Tensor adaptive_avg_pool(Args& a, size_t n, const char* name) {
+  const Tensor& x = a.tensor(0);
+  Dims out = adaptive_output(x, a.ints(1), n, name), sizes = with_trailing(x, out);
+  if (any_zero(sizes)) return zeros(sizes, x.dtype());
+  DType acc = compute_dtype(x.dtype());
+  Tensor sum = planes(x, n).cast(acc);
+  Dims in(sum.sizes().begin() + 1, sum.sizes().end());
+  for (size_t d = 0; d < n; ++d) sum = adaptive_sum(sum, d + 1, out[d]);
+  return (sum / adaptive_counts(in, out, acc)).reshape(sizes).cast(x.dtype());
+}
+
+/// Output o covers input i exactly where o lies in the adaptive window i of I over O: the same sum with the extents exchanged.
+Tensor adaptive_avg_pool_backward(Args& a, size_t n) {
+  const Tensor &g = a.tensor(0), &x = a.tensor(1);
+  if (x.dim() != g.dim())
+    fail(ErrorKind::Runtime, fmt::format("expected dimensions {} for grad_output, but got {}", x.dim(), g.dim()));
+  if (x.numel() == 0 || g.numel() == 0) return zeros(x.sizes(), x.dtype());
+  DType acc = compute_dtype(x.dtype());
+  Dims in(x.sizes().end() - n, x.sizes().end()), out(g.sizes().end() - n, g.sizes().end());
+  Tensor sum = planes(g, n).cast(acc) / adaptive_counts(in, out, acc);
+  for (size_t d = 0; d < n; ++d) {
+    if (in[d] % out[d] == 0 && in[d] != out[d]) {
+      Dims repeated = sum.sizes();
+      repeated.insert(d + 2, in[d] / out[d]);
+      Dims merged = sum.sizes();
+      merged[d + 1] = in[d];
+      sum = sum.unsqueeze(static_cast<int64_t>(d) + 2).expand(repeated).reshape(merged);
+    } else {
+      sum = adaptive_sum(sum, d + 1, in[d]);
+    }
+  }
+  return sum.reshape(x.sizes()).cast(x.dtype());
+}
+
+Results adaptive_max_pool(Args& a, size_t n, const char* name) {
+  const Tensor& x = a.tensor(0);
+  Dims out = adaptive_output(x, a.ints(1), n, name), sizes = with_trailing(x, out);
+  if (any_zero(sizes)) return {zeros(sizes, x.dtype()), zeros(sizes, DType::i64)};
+  Tensor p = planes(x, n), flat = index_constant(0), inside = constant(DType::bool_, int64_t{1});
+  Dims in(p.sizes().begin() + 1, p.sizes().end()), strides = contiguous_strides(in), shape{1};
+  size_t ndim = 1 + 2 * n;
+  for (size_t d = 0; d < n; ++d) {
+    AdaptiveAxis axis = adaptive_axis(in[d], out[d], ndim, 1 + d);
+    Tensor step = iota_along(ndim, 1 + n + d, axis.widest);
+    flat = flat + minimum(axis.start + step, index_constant(in[d] - 1)) * index_constant(strides[d]);
+    if (!axis.regular()) inside = binary(Op::AND, inside, lt(step, axis.size));
+    shape.push_back(out[d]);
+  }
+  for (size_t d = 0; d < n; ++d) shape.push_back(flat.sizes()[1 + n + d]);
+  Tensor values = gather_flat(p, flat + iota_along(ndim, 0, p.size(0), product(in)));
+  values = where(inside, values, lowest(x.dtype()));
+  return greatest(values, where(inside, flat, index_constant(kNowhere)), n, sizes);
+}
+
+}  // namespace
+
+Results max_pool2d(Args& a) { return max_pool(a, 2); }
+Results max_pool3d(Args& a) { return max_pool(a, 3); }
+Tensor max_pool2d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(7), 2); }
+Tensor max_pool3d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(7), 3); }
+Tensor avg_pool2d(Args& a) { return avg_pool(a, 2); }
+Tensor avg_pool3d(Args& a) { return avg_pool(a, 3); }
+Tensor avg_pool2d_backward(Args& a) { return avg_pool_backward(a, 2); }
+Tensor avg_pool3d_backward(Args& a) { return avg_pool_backward(a, 3); }
+Tensor adaptive_avg_pool2d(Args& a) { return adaptive_avg_pool(a, 2, "adaptive_avg_pool2d"); }
+Tensor adaptive_avg_pool3d(Args& a) { return adaptive_avg_pool(a, 3, "adaptive_avg_pool3d"); }
+Tensor adaptive_avg_pool2d_backward(Args& a) { return adaptive_avg_pool_backward(a, 2); }
+Tensor adaptive_avg_pool3d_backward(Args& a) { return adaptive_avg_pool_backward(a, 3); }
+Results adaptive_max_pool2d(Args& a) { return adaptive_max_pool(a, 2, "adaptive_max_pool2d"); }
+Results adaptive_max_pool3d(Args& a) { return adaptive_max_pool(a, 3, "adaptive_max_pool3d"); }
+Tensor adaptive_max_pool2d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(2), 2); }
+Tensor adaptive_max_pool3d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(2), 3); }
+
+}  // namespace tiny::lower

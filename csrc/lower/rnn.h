@@ -1,0 +1,18 @@
+// Recurrent cells: what nn.LSTM, nn.GRU and their cells call on this device for each time step.
+#pragma once
+#include "lower/args.h"
+
+namespace tiny::lower {
+
+/// _thnn_fused_lstm_cell(input_gates [N,4H], hidden_gates, cx [N,H], input_bias?, hidden_bias?) -> hy, cy, workspace [N,4H]: the gates i, f, g, o
+/// after their activation.
+Results lstm_cell(Args& a);
+/// _thnn_fused_lstm_cell_backward_impl(grad_hy?, grad_cy?, cx, cy, workspace, has_bias) -> grad_gates [N,4H], grad_cx, grad_bias.
+Results lstm_cell_backward(Args& a);
+/// _thnn_fused_gru_cell(input_gates [N,3H], hidden_gates, hx [N,H], input_bias?, hidden_bias?) -> hy, workspace [N,5H]: r, z, n, hx and the hidden part
+/// of n before r.
+Results gru_cell(Args& a);
+/// _thnn_fused_gru_cell_backward(grad_hy, workspace, has_bias) -> gradients of input_gates, hidden_gates, hx, input_bias, hidden_bias.
+Results gru_cell_backward(Args& a);
+
+}  // namespace tiny::lower

@@ -1,11 +1,14 @@
 // The engine of one device: gathers pending values, finds or builds the program that computes them, and submits it.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tensor/storage.h"
 
 namespace tiny {
+
+struct Plan;
 
 /// What one flush did; the last kFlushHistory of them are kept for explain().
 struct FlushRecord {
@@ -51,6 +54,13 @@ class Engine {
   void note_write(const UOp* value);     // remembers where in the program we are, for stable cuts
   /// Waits for the buffer's work and raises a fault that a kernel reported.
   void wait_and_check(uint64_t ticket);
+  void run(FlushRecord& record, bool wait);
+  void run_one_by_one(FlushRecord& record, bool wait);
+  std::shared_ptr<Plan> build(FlushRecord& record);
+  void submit(const std::shared_ptr<Plan>& plan, bool wait);
+  void move_to_pinned(Storage* s, Buffer* from, bool wait);
+  void fail(ErrorKind kind, const std::string& message);
+  void forget_old_plans();
   /// Why the storage's value cannot be trusted, "" if it can.
   std::string poison(const Storage* s) const;
   Device& device_;

@@ -1,7 +1,7 @@
 #include "tensor/storage.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "engine/engine.h"
 
@@ -28,7 +28,10 @@ bool dense_order(const Dims& sizes, const Dims& strides, SmallVec<int64_t, 6>* o
 
 Storage::Storage(Device& device, size_t nbytes) : device_(&device), nbytes_(nbytes) {}
 
-Storage::~Storage() { Engine::unlink(this); }
+Storage::~Storage() {
+  Engine::unlink(this);
+  if (pinned_buffer_) pinned_buffer_->release();
+}
 
 void Storage::check_readable() {
   if (failed_.empty() && flush_) failed_ = Engine::of(*device_).poison(this);
@@ -49,6 +52,7 @@ void Storage::set(Ref value) {
 
 void Storage::realize(const char* cause) {
   if (is_pending()) Engine::of(*device_).flush(cause);
+  check_readable();
   if (!value_ || value_->is(Op::EMPTY)) {
     Buffer* b = device_->alloc(nbytes_);
     value_ = make_buffer_node(b, DType::u8, static_cast<int64_t>(nbytes_));
@@ -95,8 +99,10 @@ void Storage::write(const Dims& sizes, const Dims& strides, int64_t offset, cons
 
 void Storage::resize(size_t nbytes) {
   if (nbytes == nbytes_) return;
-  if (pinned_) {  // the old address stays valid for nobody: what held it asked for a new size
+  if (pinned_) {  // the old address is valid for nobody: who resizes asks for other memory
+    realize("resize");
     pinned_ = false;
+    std::exchange(pinned_buffer_, nullptr)->release();
   }
   if (!value_ || value_->is(Op::EMPTY)) {
     nbytes_ = nbytes;
@@ -145,6 +151,7 @@ Buffer* Storage::settle(const char* cause, bool own) {
   GraphLock lock;
   check_readable();
   if (is_pending()) Engine::of(*device_).flush(cause, true);
+  check_readable();
   if (own) own_buffer();
   else realize(cause);
   buffer()->retain();
@@ -178,8 +185,16 @@ void Storage::copy_out(void* dst, size_t offset, size_t n) {
 
 void* Storage::pin() {
   Buffer* b = settle("pin", !pinned_);
-  finish(b);
-  pinned_ = true;
+  b->retain();
+  try {
+    finish(b);
+  } catch (...) {
+    b->release();
+    throw;
+  }
+  GraphLock lock;
+  if (pinned_) b->release();
+  else pinned_ = true, pinned_buffer_ = b;
   return b->ptr;
 }
 

@@ -44,9 +44,11 @@ class Storage {
   size_t nbytes_;
   Ref value_;                            // null: uninitialised; BUFFER: realized
   bool pinned_ = false;
+  Buffer* pinned_buffer_ = nullptr;      // of a pinned storage; owned
+  bool linked_ = false;                  // in the engine's list
   uint64_t flush_ = 0;                   // number of the flush that computed the value, if it could have failed on the device
   std::string failed_;                   // why the value could not be computed: every read raises it again
-  ErrorKind failed_kind_ = ErrorKind::Runtime;
+  ErrorKind failed_kind_ = ErrorKind::Index;
   Storage *prev_ = nullptr, *next_ = nullptr;  // the engine's list of pending storages, in the order of their last write
 };
 

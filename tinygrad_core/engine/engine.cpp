@@ -1,0 +1,411 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <unordered_dense/unordered_dense.h>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "engine/plan.h"
+#include "engine/walk.h"
+
+namespace tiny {
+namespace {
+
+constexpr size_t kFlushHistory = 256;
+constexpr size_t kMaxPlans = 512;     // programs kept; the least recently used go first
+constexpr size_t kSiteWindow = 24;    // writes that tell one place of a loop from another
+constexpr size_t kMaxSites = 64;
+
+std::string (*where_hook)() = nullptr;
+
+double ms_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - t).count();
+}
+
+std::string dims_text(const Dims& d) {
+  std::string s = "[";
+  for (size_t i = 0; i < d.size(); ++i) s += (i ? "," : "") + std::to_string(d[i]);
+  return s + "]";
+}
+
+std::string signature_text(const NodeSignature& n) {
+  std::string s = fmt::format("{}.{} of {} elements", info(n.op).name, info(n.dtype).name, n.numel);
+  if (n.rec) s += " sizes " + dims_text(n.rec->a) + " strides " + dims_text(n.rec->b);
+  return s;
+}
+
+NodeSignature signature(const UOp* u) {
+  bool rec = info(u->op).arg == ArgKind::Rec;
+  bool runtime = u->op == Op::BUFFER || u->op == Op::SCALAR;
+  return {u->op, u->dtype, u->numel, rec || runtime ? 0 : u->arg.bits, rec ? u->arg.rec : nullptr};
+}
+
+bool same(const NodeSignature& a, const NodeSignature& b) {
+  return a.op == b.op && a.dtype == b.dtype && a.numel == b.numel && a.arg == b.arg && a.rec == b.rec;
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  explicit Impl(Device& d) : kernels(d) {}
+  Walk walk;
+  KernelCache kernels;
+  ankerl::unordered_dense::map<Hash128, std::shared_ptr<Plan>, Hash128Hasher> plans;
+  EngineStats stats;
+  std::deque<FlushRecord> history;
+  Storage *head = nullptr, *tail = nullptr;
+  std::vector<Storage*> storages;      // scratch of flush()
+  std::vector<UOp*> roots;
+  uint64_t clock = 0;                  // number of the flush
+  uint64_t unchecked_from = 0;         // first flush whose CHECKs were not looked at yet; 0: none
+  struct Poison {
+    uint64_t from, to;
+    std::string message;
+  };
+  std::vector<Poison> poisons;
+  // Stable cuts: hashes of the last writes, and of those at which a cut was forced.
+  uint64_t writes[kSiteWindow] = {};
+  size_t write_at = 0;
+  std::vector<uint64_t> sites;
+  int64_t node_bound = 0, base_nodes = 0;
+  bool flushing = false;
+
+  uint64_t site() const {
+    uint64_t h = 0;
+    for (size_t i = 0; i < kSiteWindow; ++i) h = mix(h, writes[(write_at + i) % kSiteWindow]);
+    return h;
+  }
+  std::string why_missed() const;
+};
+
+Engine::Engine(Device& device) : device_(device), impl_(new Impl(device)) { set_node_bound(env_int(Env::TINY_FLUSH_NODES)); }
+
+Engine& Engine::of(Device& device) {
+  static std::vector<Engine*>* engines = new std::vector<Engine*>;  // never freed: storages may outlive static destruction
+  GraphLock lock;
+  size_t i = static_cast<size_t>(device.index());
+  if (i >= engines->size()) engines->resize(i + 1, nullptr);
+  if (!(*engines)[i]) (*engines)[i] = new Engine(device);
+  return *(*engines)[i];
+}
+
+void Engine::set_where(std::string (*where)()) { where_hook = where; }
+
+// ---- pending storages
+void Engine::link(Storage* s) {
+  s->prev_ = impl_->tail;
+  s->next_ = nullptr;
+  (impl_->tail ? impl_->tail->next_ : impl_->head) = s;
+  impl_->tail = s;
+  s->linked_ = true;
+}
+
+void Engine::unlink(Storage* s) {
+  if (!s->linked_) return;
+  Impl& i = *of(*s->device_).impl_;
+  (s->prev_ ? s->prev_->next_ : i.head) = s->next_;
+  (s->next_ ? s->next_->prev_ : i.tail) = s->prev_;
+  s->prev_ = s->next_ = nullptr;
+  s->linked_ = false;
+}
+
+// ---- the bound
+void Engine::note_write(const UOp* value) {
+  Impl& i = *impl_;
+  i.writes[i.write_at] = mix(static_cast<uint64_t>(value->op) << 8 | static_cast<uint64_t>(value->dtype), static_cast<uint64_t>(value->numel));
+  i.write_at = (i.write_at + 1) % kSiteWindow;
+}
+
+void Engine::set_node_bound(int64_t n) {
+  impl_->node_bound = n;
+  impl_->base_nodes = live_nodes();
+  node_limit_ = n ? impl_->base_nodes + n / 2 : INT64_MAX;
+}
+
+/// Past half of the bound a flush waits for a place of the program where one was forced before, so that a loop is always cut at the same place and its
+/// pieces are found in the cache; at the bound it is forced, and the place remembered.
+void Engine::flush_at_bound() {
+  GraphLock lock;
+  Impl& i = *impl_;
+  uint64_t site = i.site();
+  bool known = std::find(i.sites.begin(), i.sites.end(), site) != i.sites.end();
+  if (!known && live_nodes() < i.base_nodes + i.node_bound) return;
+  if (!known) {
+    if (i.sites.size() >= kMaxSites) i.sites.erase(i.sites.begin());
+    i.sites.push_back(site);
+  }
+  flush("bound");
+}
+
+// ---- flush
+std::string Engine::Impl::why_missed() const {
+  const Plan* nearest = nullptr;
+  size_t best = 0;
+  for (const auto& [key, plan] : plans) {  // the plan that agrees longest from the start
+    size_t k = 0, n = std::min(plan->nodes.size(), walk.nodes.size());
+    while (k < n && same(plan->nodes[k], signature(walk.nodes[k]))) ++k;
+    if (!nearest || k > best) nearest = plan.get(), best = k;
+  }
+  if (!nearest) return "first flush";
+  if (best == walk.nodes.size() && best == nearest->nodes.size()) return "same operators; other inputs, outputs or edges";
+  if (best == nearest->nodes.size()) return fmt::format("{} more operators from {}", walk.nodes.size() - best, signature_text(signature(walk.nodes[best])));
+  if (best == walk.nodes.size()) return fmt::format("ends before {}", signature_text(nearest->nodes[best]));
+  return fmt::format("node {}: {}, earlier {}", best, signature_text(signature(walk.nodes[best])), signature_text(nearest->nodes[best]));
+}
+
+void Engine::flush(const char* cause, bool wait) {
+  GraphLock lock;
+  Impl& i = *impl_;
+  if (!i.head || i.flushing) return;
+  i.storages.clear(), i.roots.clear();
+  for (Storage* s = i.head; s;) {
+    Storage* next = s->next_;
+    if (s->is_pending()) i.storages.push_back(s), i.roots.push_back(s->value_.get());
+    s->prev_ = s->next_ = nullptr;
+    s->linked_ = false;
+    s = next;
+  }
+  i.head = i.tail = nullptr;
+  if (i.roots.empty()) return;
+
+  FlushRecord record;
+  record.cause = cause;
+  if (where_hook) record.where = where_hook();
+  ++i.clock;
+  i.flushing = true;
+  struct Reset {
+    Impl& i;
+    Engine& e;
+    ~Reset() {
+      i.flushing = false;
+      e.set_node_bound(i.node_bound);
+    }
+  } reset{i, *this};
+  try {
+    run(record, wait);
+  } catch (const Error& e) {
+    if (e.kind != ErrorKind::OutOfMemory || i.storages.size() == 1) {
+      fail(e.kind, e.what());
+      throw;
+    }
+    run_one_by_one(record, wait);
+  } catch (const std::exception& e) {
+    fail(ErrorKind::Runtime, e.what());
+    throw;
+  }
+  i.history.push_back(std::move(record));
+  if (i.history.size() > kFlushHistory) i.history.pop_front();
+}
+
+/// The storages of the flush hold no value any more; reading one says why.
+void Engine::fail(ErrorKind kind, const std::string& message) {
+  for (Storage* s : impl_->storages) {
+    s->value_ = Ref();
+    s->failed_ = message;
+    s->failed_kind_ = kind;
+  }
+}
+
+/// Out of memory: each value by itself, so that only those which do not fit are lost.
+void Engine::run_one_by_one(FlushRecord& record, bool wait) {
+  Impl& i = *impl_;
+  std::vector<Storage*> all = i.storages;
+  for (Storage* s : all) {
+    i.storages = {s};
+    i.roots = {s->value_.get()};
+    try {
+      run(record, wait);
+    } catch (const Error& e) {
+      fail(e.kind, e.what());
+    }
+  }
+}
+
+std::shared_ptr<Plan> Engine::build(FlushRecord& record) {
+  Impl& i = *impl_;
+  auto start = std::chrono::steady_clock::now();
+  record.miss_reason = i.why_missed();
+  std::vector<int64_t> leaf_bytes;
+  for (const Leaf& l : i.walk.leaves) leaf_bytes.push_back(static_cast<int64_t>(l.buffer->nbytes));
+  std::unique_ptr<Schedule> schedule = make_schedule(i.walk.nodes, i.walk.roots, leaf_bytes, i.walk.donated, device_.caps());
+  record.schedule_ms = ms_since(start);
+  std::vector<const ScheduledItem*> kernels;
+  for (const ScheduledItem& item : schedule->items)
+    if (item.kind == ScheduledItem::Kernel) kernels.push_back(&item);
+  start = std::chrono::steady_clock::now();
+  IrScope scope(schedule->arena);
+  std::shared_ptr<Plan> plan = make_plan(*schedule, i.kernels.get(kernels, &record.compiled));
+  record.compile_ms = ms_since(start);
+  for (const UOp* u : i.walk.nodes) plan->nodes.push_back(signature(u));
+  return plan;
+}
+
+void Engine::run(FlushRecord& record, bool wait) {
+  Impl& i = *impl_;
+  i.walk.run(i.roots);
+  Hash128 key = i.walk.key;
+  for (Storage* s : i.storages) key.lo = mix(key.lo, static_cast<uint64_t>(s->pinned_) | s->nbytes_ << 1);
+  ++i.stats.flushes;
+  i.stats.nodes_scheduled += static_cast<int64_t>(i.walk.nodes.size());
+  record.nodes = static_cast<int>(i.walk.nodes.size());
+  auto it = i.plans.find(key);
+  std::shared_ptr<Plan> plan;
+  if (it != i.plans.end() && it->second->nodes.size() == i.walk.nodes.size()) {
+    plan = it->second;
+    record.hit = true;
+    ++i.stats.hits;
+  } else {
+    ++i.stats.misses;
+    plan = build(record);
+    i.stats.kernels_compiled += record.compiled;
+    i.plans[key] = plan;
+    forget_old_plans();
+  }
+  plan->last_used = i.clock;
+  record.kernels = plan->kernel_count, record.flops = plan->flops, record.bytes = plan->bytes;
+  record.kernel_names = plan->names;
+  i.stats.kernels_run += plan->kernel_count;
+  auto start = std::chrono::steady_clock::now();
+  submit(plan, wait);
+  record.submit_ms = ms_since(start);
+  TINY_LOG(1, flush, "flush {} ({}): {} nodes, {} kernels, {}{}", i.clock, record.cause, record.nodes, record.kernels,
+           record.hit ? "hit" : "miss: ", record.miss_reason);
+}
+
+void Engine::forget_old_plans() {
+  Impl& i = *impl_;
+  while (i.plans.size() > kMaxPlans) {
+    auto oldest = i.plans.begin();
+    for (auto it = i.plans.begin(); it != i.plans.end(); ++it)
+      if (it->second->last_used < oldest->second->last_used) oldest = it;
+    i.plans.erase(oldest);
+  }
+}
+
+namespace {
+/// Blocks of one submission, given back unless a storage took them.
+struct Blocks {
+  std::vector<Buffer*> outputs;
+  Buffer* arena = nullptr;
+  ~Blocks() {
+    for (Buffer* b : outputs)
+      if (b) b->release();
+    if (arena) arena->release();
+  }
+};
+}  // namespace
+
+void Engine::submit(const std::shared_ptr<Plan>& plan, bool wait) {
+  Impl& i = *impl_;
+  Blocks blocks;
+  for (int64_t n : plan->output_bytes) blocks.outputs.push_back(device_.alloc(static_cast<size_t>(n)));
+  if (plan->arena_bytes) blocks.arena = device_.alloc(static_cast<size_t>(plan->arena_bytes));
+
+  auto block_of = [&](const Plan::Place& p) -> Buffer* {
+    switch (p.home) {
+      case Plan::Home::Leaf: return i.walk.leaves[static_cast<size_t>(p.number)].buffer;
+      case Plan::Home::Output: return blocks.outputs[static_cast<size_t>(p.number)];
+      case Plan::Home::Error: return device_.error_buffer();
+      default: return blocks.arena;
+    }
+  };
+  auto work = std::make_unique<Submission>();
+  work->launches = &plan->launches;
+  work->keep = plan;
+  work->buffers.reserve(plan->buffer_args.size());
+  for (int b : plan->buffer_args) {
+    const Plan::Place& p = plan->places[static_cast<size_t>(b)];
+    char* base = static_cast<char*>(block_of(p)->ptr);
+    work->buffers.push_back(p.home == Plan::Home::Arena ? base + p.number : base);
+  }
+  work->scalars.reserve(plan->scalar_args.size());
+  for (int s : plan->scalar_args) work->scalars.push_back(i.walk.scalars[static_cast<size_t>(s)]);
+
+  uint64_t ticket = plan->launches.empty() ? device_.last_ticket() : device_.submit(std::move(work), wait);
+  for (const Leaf& l : i.walk.leaves) l.buffer->last_use = ticket;
+  for (Buffer* b : blocks.outputs) b->last_use = ticket;
+  if (blocks.arena) blocks.arena->last_use = ticket;
+  if (plan->has_check && !i.unchecked_from) i.unchecked_from = i.clock;
+
+  for (size_t k = 0; k < i.storages.size(); ++k) {
+    Storage* s = i.storages[k];
+    Buffer* b = block_of(plan->places[static_cast<size_t>(plan->outputs[k])]);
+    DType d = s->value_->dtype;
+    int64_t n = s->value_->numel;
+    if (s->pinned_) move_to_pinned(s, b, wait);
+    else s->value_ = make_buffer_node(b, d, n);
+    // Another flush may have failed on the device and not be looked at yet: what reads its results is no better.
+    s->flush_ = plan->checked[k] || (i.unchecked_from && i.unchecked_from < i.clock) ? i.clock : 0;
+  }
+}
+
+/// A pinned storage keeps its address: the result is copied there.
+void Engine::move_to_pinned(Storage* s, Buffer* from, bool wait) {
+  static const std::vector<int64_t> no_ints{0};
+  auto launches = std::make_shared<std::vector<Launch>>(1);
+  Buffer* to = s->pinned_buffer_;
+  (*launches)[0].bytes = std::min(to->nbytes, from->nbytes);
+  (*launches)[0].ints = no_ints.data();
+  auto work = std::make_unique<Submission>();
+  work->launches = launches.get();
+  work->keep = launches;
+  work->buffers = {to->ptr, from->ptr};
+  uint64_t ticket = device_.submit(std::move(work), wait);
+  to->last_use = from->last_use = ticket;
+  s->value_ = make_buffer_node(to, s->value_->dtype, s->value_->numel);
+}
+
+// ---- waiting and faults
+void Engine::wait_and_check(uint64_t ticket) {
+  device_.wait(ticket);
+  uint64_t from = 0, to = 0;
+  {
+    GraphLock lock;
+    from = std::exchange(impl_->unchecked_from, 0);
+    to = impl_->clock;
+  }
+  if (!from) return;
+  ErrorRecord r = device_.take_error();
+  if (!r.fault) return;
+  std::string text = check_text(r.fault);
+  for (auto [name, number] : {std::pair{"{index}", r.value}, std::pair{"{limit}", r.limit}}) {
+    size_t at = text.find(name);
+    if (at != std::string::npos) text.replace(at, std::string(name).size(), std::to_string(number));
+  }
+  GraphLock lock;
+  impl_->poisons.push_back({from, to, text});
+}
+
+std::string Engine::poison(const Storage* s) const {
+  for (const auto& p : impl_->poisons)
+    if (s->flush_ >= p.from && s->flush_ <= p.to) return p.message;
+  return "";
+}
+
+void Engine::synchronize() {
+  flush("synchronize", true);
+  size_t before = 0;
+  {
+    GraphLock lock;
+    before = impl_->poisons.size();
+  }
+  wait_and_check(device_.last_ticket());
+  GraphLock lock;
+  if (impl_->poisons.size() > before) throw Error(ErrorKind::Index, impl_->poisons.back().message);
+}
+
+EngineStats Engine::stats() const {
+  GraphLock lock;
+  return impl_->stats;
+}
+
+std::vector<FlushRecord> Engine::history() const {
+  GraphLock lock;
+  return {impl_->history.begin(), impl_->history.end()};
+}
+
+}  // namespace tiny

@@ -1,0 +1,67 @@
+// A program: the compiled form of one graph structure, replayed whenever a flush has its key.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+#include "schedule/schedule.h"
+
+namespace tiny {
+
+/// Kernels that this process has loaded, by key; shared between programs.
+class KernelCache {
+ public:
+  explicit KernelCache(Device& device);
+  /// The executables of these kernels, compiling what is missing, in parallel. `compiled` counts those.
+  std::vector<std::shared_ptr<Executable>> get(const std::vector<const ScheduledItem*>& kernels, int* compiled);
+
+ private:
+  Device& device_;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// A node of the graph that the program was made for, to say later what differs from it.
+struct NodeSignature {
+  Op op;
+  DType dtype;
+  int64_t numel;
+  uint64_t arg;
+  const Record* rec;
+};
+
+struct Plan {
+  // ---- memory
+  enum class Home : uint8_t { Leaf, Output, Arena, Error, None };
+  struct Place {
+    Home home = Home::None;
+    int64_t number = 0;                  // leaf, output block, or offset in the arena
+  };
+  std::vector<Place> places;             // by buffer of the schedule
+  std::vector<int64_t> output_bytes;     // blocks to allocate
+  int64_t arena_bytes = 0, arena_bound = 0;  // what temporaries take, and the most of them alive at once
+  std::vector<int> outputs;              // by root: buffer of the schedule
+  std::vector<bool> checked;             // by root
+
+  // ---- work
+  std::vector<Launch> launches;
+  std::vector<int> buffer_args;          // Launch::first_buffer points here: buffers of the schedule
+  std::vector<int> scalar_args;          // numbers of SCALARs
+  std::vector<std::vector<int64_t>> ints;
+  std::vector<std::shared_ptr<Executable>> kernels;
+
+  // ---- for explain()
+  std::vector<NodeSignature> nodes;
+  std::vector<std::string> names;
+  double flops = 0, bytes = 0;
+  int kernel_count = 0;
+  uint64_t last_used = 0;
+  bool has_check = false;
+};
+
+/// Lays out memory and launches of a schedule whose kernels are compiled. `kernels`: by Kernel item, in order.
+std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<Executable>> kernels);
+
+}  // namespace tiny

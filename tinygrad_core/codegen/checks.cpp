@@ -1,0 +1,53 @@
+// Faults found while running: an index out of bounds, an integer division by zero.
+#include "base/error.h"
+#include "codegen/lower.h"
+
+namespace tiny {
+
+int64_t check_number(const Record* r);  // runtime/device.h
+
+namespace {
+
+/// The error record's PARAM: the one after all that the kernel reads and writes.
+UOp* error_record(const std::vector<UOp*>& nodes) {
+  int64_t last = -1;
+  for (const UOp* u : nodes)
+    if (u->is(Op::PARAM)) last = std::max(last, u->arg.i);
+  return node(Op::PARAM, DType::i64, {index_const(4)}, Arg(last + 1), 1);
+}
+
+UOp* any_lane(Op op, UOp* x) { return x->numel == 1 ? x : node(Op::FOLDLANES, x->dtype, {x}, Arg(static_cast<int64_t>(op)), 1).u; }
+
+/// STOREs of {fault, value, limit} where `bad`, unless the record holds a fault already. With several lanes, the greatest bad value.
+void record_fault(UOp* record, UOp* value, UOp* bad, const Record* check, std::vector<UOp*>* stores) {
+  U seen = cast(value, DType::i64);
+  if (seen->numel > 1 || bad->numel > 1) {
+    seen = where(bad, seen, const_(DType::i64, INT64_MIN));
+    seen = any_lane(Op::MAX, seen), bad = any_lane(Op::OR, bad);
+  }
+  auto field = [record](int64_t i) { return node(Op::INDEX, DType::i64, {record, index_const(i)}); };
+  U before = node(Op::LOAD, DType::i64, {field(0), bad, const_(DType::i64, 1)});
+  U gate = U(bad) & alu(Op::CMPEQ, {before, const_(DType::i64, 0)});
+  UOp* values[] = {const_(DType::i64, check_number(check)), seen, const_(DType::i64, check->n)};
+  for (int64_t i = 0; i < 3; ++i) stores->push_back(node(Op::STORE, DType::void_, {field(i), values[i], gate}));
+}
+
+}  // namespace
+
+UOp* lower_checks(UOp* sink) {
+  std::vector<UOp*> nodes = toposort({&sink, 1}), faults;
+  bool any = false;
+  for (UOp* u : nodes) any |= u->is(Op::CHECK);
+  if (!any) return sink;
+  UOp* record = error_record(nodes);
+  sink = rebuild(sink, [&](UOp* u, std::span<UOp* const> src) -> UOp* {
+    if (!u->is(Op::CHECK)) return nullptr;
+    record_fault(record, src[0], alu(Op::NOT, {src[1]}), u->arg.rec, &faults);
+    return where(src[1], src[0], const_(u->dtype, 0));
+  });
+  std::vector<UOp*> stores(sink->src, sink->src + sink->nsrc);
+  stores.insert(stores.end(), faults.begin(), faults.end());
+  return node(Op::SINK, DType::void_, stores, {}, 1);
+}
+
+}  // namespace tiny

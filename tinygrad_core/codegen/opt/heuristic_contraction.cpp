@@ -1,0 +1,208 @@
+// Contractions: sums over k of A[m, k] * B[n, k], where some Global ranges index only A (m) and others only B (n): matrix products, batched ones,
+// convolutions. A tile of m x n accumulators stays in registers through the loop over k; each element loaded is used as often as the tile is wide.
+#include <algorithm>
+
+#include "base/log.h"
+#include "codegen/opt/options.h"
+
+namespace tiny {
+namespace {
+
+// Cycles of a CPU with two multiply-add units and two vector loads a cycle, and 4 cycles until an accumulator can be added to again
+// (Zen 2 to Zen 4, Skylake and later; https://uops.info: VFMADD231PS).
+constexpr double kMulAdd = 0.5, kLoad = 0.5, kLatency = 4;
+constexpr double kScatter = 2;          // a lane stored by itself
+constexpr int64_t kMaxNodes = 3000;
+
+/// The two operands of a FOLD and the Global ranges that only one of them has.
+struct Contraction {
+  UOp* fold;
+  UOp* operand[2];
+  std::vector<size_t> own[2];
+};
+
+struct Tile {
+  double cost = 1e300;       // cycles for an element of m x n x k
+  size_t vector, copies;     // ranges: made vectors; copied
+  int64_t vectors, rows;     // of a tile
+  int64_t lanes;
+};
+
+class Contract {
+ public:
+  Contract(Splitter& splitter, Analysis& a, const Caps& caps) : splitter_(splitter), a_(a), caps_(caps) {}
+
+  bool run() {
+    if (caps_.vector_bytes == 0 || !find()) return false;
+    Tile best;
+    for (const Contraction& c : found_)
+      for (int side : {1, 0})
+        for (size_t v : c.own[side])
+          for (size_t w : c.own[1 - side]) consider_rows(c, side, v, w, &best);
+    for (const Contraction& c : found_)
+      for (size_t m : c.own[0])
+        for (size_t n : c.own[1])
+          for (size_t k = 0; k < a_.loops.size(); ++k) consider_columns(c, m, n, k, &best);
+    if (best.cost > 1e200) return false;
+    TINY_LOG(3, pass, "options: tile of {} x {} vectors of {}, {:.3f} cycles for each product", best.rows, best.vectors, best.lanes, best.cost);
+    if (a_.loops[best.vector].global) {
+      apply_rows_tile(best);
+    } else {
+      apply_columns_tile(best);
+    }
+    return true;
+  }
+
+ private:
+  /// Every FOLD of the kernel is a sum of products whose operands have ranges of their own, the same for all.
+  bool find() {
+    if (a_.folds.empty()) return false;
+    for (const LoopFacts& l : a_.loops)
+      if (l.sequential || l.holds_array || (!l.global && !l.reduces)) return false;
+    for (UOp* f : a_.folds) {
+      UOp* x = f->src[0];
+      if (static_cast<Op>(f->arg.i) != Op::ADD || !x->is(Op::MUL) || !is_float(f->dtype)) return false;
+      Contraction c{f, {x->src[0], x->src[1]}, {}};
+      for (int side : {0, 1})
+        a_.nest.loops(c.operand[side]).each([&](size_t r) {
+          if (a_.loops[r].global && !a_.nest.loops(c.operand[1 - side]).has(r)) c.own[side].push_back(r);
+        });
+      if (c.own[0].empty() || c.own[1].empty()) return false;
+      double k = 1;
+      for (UOp* r : named_ranges(f)) k *= static_cast<double>(a_.loops[static_cast<size_t>(a_.nest.number(r))].extent);
+      if (k < 4) return false;
+      columns_ = std::max(columns_, k);
+      found_.push_back(c);
+    }
+    return true;
+  }
+
+  std::vector<UOp*> loads_of(UOp* operand) {
+    std::vector<UOp*> out;
+    for (UOp* u : toposort({&operand, 1}))
+      if (u->is(Op::LOAD)) out.push_back(u);
+    return out;
+  }
+
+  bool contiguous(UOp* operand, size_t r, int64_t lanes) {
+    bool any = false;
+    for (UOp* u : loads_of(operand)) {
+      if (!a_.nest.loops(u).has(r)) continue;
+      if (a_.access_stride(u, r, lanes) != 1) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  int64_t lanes_of(const Contraction& c) const { return std::max<int64_t>(1, caps_.vector_bytes / itemsize(compute_dtype(c.fold->dtype))); }
+  double folds() const { return static_cast<double>(found_.size()); }
+  int64_t registers() const { return std::max<int64_t>(8, caps_.registers); }
+
+  /// Cycles of one turn over k with rows x vectors accumulators. A tile of one "vector" may be of single elements.
+  double tile_cycles(int64_t rows, int64_t vectors) const {
+    double n = static_cast<double>(rows * vectors) * folds();
+    return std::max({n * kMulAdd, static_cast<double>(rows + vectors) * kLoad * folds(), kLatency});
+  }
+
+  /// Parts into which an axis of n elements falls: {size, number of them}.
+  static std::vector<std::pair<int64_t, int64_t>> parts(int64_t n, std::initializer_list<int64_t> sizes) {
+    std::vector<std::pair<int64_t, int64_t>> out;
+    for (int64_t s : sizes) {
+      if (s < 1) continue;
+      if (n / s) out.push_back({s, n / s});
+      n %= s;
+    }
+    return out;
+  }
+
+  /// Vectors along v, which its operand has side by side; copies along w, of which the other operand's elements are broadcast.
+  void consider_rows(const Contraction& c, int side, size_t v, size_t w, Tile* best) {
+    int64_t lanes = lanes_of(c), n = a_.loops[v].extent, m = a_.loops[w].extent;
+    while (lanes > 1 && lanes > n) lanes /= 2;
+    if (lanes == 1 || !contiguous(c.operand[side], v, lanes)) return;
+    double store = 0;  // of one result
+    for (UOp* u : a_.accesses)
+      if (u->is(Op::STORE)) store += a_.access_stride(u, v, lanes) == 1 ? 1.0 / static_cast<double>(lanes) : kScatter;
+    int64_t spare = 1, each = static_cast<int64_t>(found_.size());
+    for (int64_t vectors = 1; vectors <= 4 && vectors * lanes <= n; ++vectors)
+      for (int64_t rows = 1; rows <= m && (rows * vectors + vectors) * each + spare <= registers(); ++rows) {
+        double cycles = 0;
+        for (auto [size, turns] : parts(n, {vectors * lanes, lanes, lanes / 2, 1}))
+          for (auto [high, times] : parts(m, {rows, m % rows}))
+            cycles += tile_cycles(high, std::max<int64_t>(1, size / lanes)) * static_cast<double>(turns * times);
+        double cost = cycles / static_cast<double>(n * m) + store / columns_;
+        if (cost < best->cost * 0.999) *best = {cost, v, w, vectors, rows, lanes};
+      }
+  }
+
+  /// Vectors along k, contiguous in both operands: the lanes are added up at the end. rows x vectors elements at once.
+  void consider_columns(const Contraction& c, size_t m, size_t n, size_t k, Tile* best) {
+    const LoopFacts& l = a_.loops[k];
+    int64_t lanes = lanes_of(c);
+    if (l.global || l.extent < 2 * lanes || !contiguous(c.operand[0], k, lanes) || !contiguous(c.operand[1], k, lanes)) return;
+    int64_t rows_max = a_.loops[m].extent, vectors_max = a_.loops[n].extent, each = static_cast<int64_t>(found_.size());
+    for (int64_t vectors = 1; vectors <= std::min<int64_t>(6, vectors_max); ++vectors)
+      for (int64_t rows = 1; rows <= std::min<int64_t>(6, rows_max) && (rows * vectors + std::min(rows, vectors)) * each + 1 <= registers(); ++rows) {
+        double turns = static_cast<double>(l.extent / lanes + l.extent % lanes) / static_cast<double>(l.extent), cycles = 0;
+        for (auto [wide, times_n] : parts(vectors_max, {vectors, vectors_max % vectors}))
+          for (auto [high, times_m] : parts(rows_max, {rows, rows_max % rows}))
+            cycles += tile_cycles(high, wide) * static_cast<double>(times_n * times_m);
+        double cost = cycles * turns / static_cast<double>(vectors_max * rows_max) + (static_cast<double>(lanes) + 1) / columns_;
+        if (cost < best->cost * 0.999) *best = {cost, k, m, vectors, rows, lanes}, columns_range_ = n;
+      }
+  }
+
+  double work() { return a_.cost_with({}, caps_) / 4; }
+
+  /// Groups: copied range first (its tiles run under one panel of the other operand), then the vectors, then all others.
+  std::vector<GroupRange> groups(size_t w, int64_t rows, size_t v, int64_t unit) {
+    int64_t bytes = static_cast<int64_t>(columns_) * 4, block = std::max<int64_t>(rows, 4 * caps_.l2_bytes / std::max<int64_t>(1, bytes) / rows * rows);
+    // v outside w, both inside all other Global ranges.
+    size_t last = 0;
+    for (size_t r = 0; r < a_.loops.size(); ++r)
+      if (a_.loops[r].global) last = r;
+    int64_t inner = range_number(a_.loops[last].range) + RangeNumbers::kStep;
+    std::vector<GroupRange> order{{a_.loops[w].range, rows, block, inner + RangeNumbers::kStep / 2}, {a_.loops[v].range, unit, 0, inner}};
+    for (size_t r = a_.loops.size(); r-- > 0;)
+      if (a_.loops[r].global && r != w && r != v) order.push_back({a_.loops[r].range});
+    return order;
+  }
+
+  Segments row_segments(size_t w, int64_t rows) const {
+    int64_t rest = a_.loops[w].extent % rows;
+    Segments s{Segment{rows, 1}};
+    if (rest > 1) s.push_back({rest, 1});
+    return s;
+  }
+
+  void apply_rows_tile(const Tile& t) {
+    Segments s{Segment{t.vectors, t.lanes}};
+    if (t.vectors > 1) s.push_back({1, t.lanes});
+    if (t.lanes >= 4) s.push_back({1, t.lanes / 2});
+    std::vector<AxisPlan> plans{{a_.loops[t.vector].range, s}, {a_.loops[t.copies].range, row_segments(t.copies, t.rows)}};
+    make_groups(splitter_, groups(t.copies, t.rows, t.vector, t.vectors * t.lanes), work(), caps_, plans);
+    apply_plans(splitter_, plans);
+  }
+
+  void apply_columns_tile(const Tile& t) {
+    size_t n = columns_range_;
+    std::vector<AxisPlan> plans{{a_.loops[t.vector].range, {Segment{1, t.lanes}}},
+                                {a_.loops[t.copies].range, row_segments(t.copies, t.rows)},
+                                {a_.loops[n].range, row_segments(n, t.vectors)}};
+    make_groups(splitter_, groups(t.copies, t.rows, n, t.vectors), work(), caps_, plans);
+    apply_plans(splitter_, plans);
+  }
+
+  Splitter& splitter_;
+  Analysis& a_;
+  const Caps& caps_;
+  std::vector<Contraction> found_;
+  double columns_ = 1;          // of the sum
+  size_t columns_range_ = 0;    // the second copied range of the best tile over k
+};
+
+}  // namespace
+
+bool apply_contraction(Splitter& splitter, Analysis& a, const Caps& caps) { return Contract(splitter, a, caps).run(); }
+
+}  // namespace tiny

@@ -1,0 +1,112 @@
+#include "codegen/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "codegen/decomp.h"
+#include "codegen/estimate.h"
+#include "codegen/linearize.h"
+#include "codegen/lower.h"
+#include "codegen/opt/options.h"
+#include "uop/symbolic.h"
+
+namespace tiny {
+namespace {
+
+namespace pass {
+UOp* simplify_ast(UOp* sink, PassContext&) { return simplify(sink); }
+UOp* estimate_cost(UOp* sink, PassContext& c) { return estimate(sink, c.info), sink; }
+UOp* choose_options(UOp* sink, PassContext& c) { return apply_options(sink, c.caps, c.flags); }
+UOp* lower_checks(UOp* sink, PassContext&) { return tiny::lower_checks(sink); }
+UOp* lower_folds(UOp* sink, PassContext& c) { return tiny::lower_folds(sink, c.caps); }
+UOp* lower_indices(UOp* sink, PassContext&) { return lower_vector_indices(sink); }
+UOp* narrow_indices(UOp* sink, PassContext&) { return tiny::narrow_indices(sink); }
+UOp* decompose_ops(UOp* sink, PassContext& c) { return decompose(sink, c.caps); }
+}  // namespace pass
+
+struct PassRow {
+  const char* name;
+  Pass run;
+  const char* meaning;
+};
+constexpr PassRow kPasses[] = {
+#define PASS(name, meaning) {#name, pass::name, meaning},
+#define BEFORE(a, b, why)
+#include "codegen/passes.def"
+};
+
+constexpr size_t place_of(std::string_view name) {
+  size_t i = 0;
+  while (i < std::size(kPasses) && name != kPasses[i].name) ++i;
+  return i;
+}
+#define PASS(name, meaning)
+#define BEFORE(a, b, why) static_assert(place_of(#a) < place_of(#b) && place_of(#b) < std::size(kPasses), why);
+#include "codegen/passes.def"
+
+/// Parameters, groups and scratch, read off the linear list.
+void describe(const std::vector<UOp*>& linear, ProgramInfo* info) {
+  info->groups = 1, info->lanes = 1;
+  std::vector<int64_t> locals;
+  for (UOp* u : linear) {
+    size_t number = static_cast<size_t>(u->arg.i);
+    switch (u->op) {
+      case Op::PARAM:
+        if (info->params.size() <= number) info->params.resize(number + 1, ParamInfo{DType::u8, 0, false, false});
+        info->params[number].dtype = u->dtype, info->params[number].numel = const_int(u->src[0]);
+        break;
+      case Op::VAR: info->scalars = std::max(info->scalars, static_cast<int>(u->arg.i) + 1); break;
+      case Op::LOCAL:
+        if (locals.size() <= number) locals.resize(number + 1);
+        locals[number] = const_int(u->src[0]) * itemsize(u->dtype);
+        break;
+      case Op::RANGE:
+        if (range_axis(u) == Axis::Global) info->groups *= const_int(u->src[0]);
+        if (range_axis(u) == Axis::Local) info->lanes *= const_int(u->src[0]);
+        break;
+      case Op::LOAD: case Op::STORE: {
+        UOp* array = u->src[0]->src[0];
+        while (array->is(Op::AFTER)) array = array->src[0];
+        if (array->is(Op::PARAM)) (u->is(Op::LOAD) ? info->params[static_cast<size_t>(array->arg.i)].read : info->params[static_cast<size_t>(array->arg.i)].written) = true;
+        break;
+      }
+      default: break;
+    }
+  }
+  info->scratch_bytes = 0;
+  for (int64_t n : locals) info->scratch_bytes += (n + 63) / 64 * 64;
+}
+
+int64_t local_lanes(const std::vector<UOp*>& nodes) {
+  int64_t n = 1;
+  for (UOp* u : nodes)
+    if (u->is(Op::RANGE) && range_axis(u) == Axis::Local) n *= const_int(u->src[0]);
+  return n;
+}
+
+double microseconds_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count();
+}
+
+}  // namespace
+
+Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags) {
+  Program p;
+  p.info.name = std::move(name);
+  PassContext context{caps, flags, &p.info};
+  for (const PassRow& row : kPasses) {
+    auto begin = std::chrono::steady_clock::now();
+    sink = row.run(sink, context);
+    TINY_LOG(3, pass, "{}: {} {:.0f} us, {} nodes", p.info.name, row.name, microseconds_since(begin), toposort({&sink, 1}).size());
+    TINY_LOG(6, graph, "{} after {}:\n{}", p.info.name, row.name, print(sink));
+  }
+  auto begin = std::chrono::steady_clock::now();
+  p.linear = linearize(sink, local_lanes(toposort({&sink, 1})));
+  describe(p.linear, &p.info);
+  TINY_LOG(3, pass, "{}: linearize {:.0f} us, {} instructions", p.info.name, microseconds_since(begin), p.linear.size());
+  return p;
+}
+
+}  // namespace tiny

@@ -1,0 +1,16 @@
+// The passes of the code generator, one after another.
+#pragma once
+#include "codegen/codegen.h"
+
+namespace tiny {
+
+/// What a pass may know.
+struct PassContext {
+  const Caps& caps;
+  int flags;
+  ProgramInfo* info;
+};
+
+using Pass = UOp* (*)(UOp* sink, PassContext& context);
+
+}  // namespace tiny

@@ -1,0 +1,241 @@
+#include "codegen/split.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "uop/symbolic.h"
+
+namespace tiny {
+namespace {
+
+U make_range(UOp* extent, int64_t number, Axis axis) { return node(Op::RANGE, kIndex, {extent}, range_arg(number, axis)); }
+U minimum(U a, U b) { return alu(Op::MIN, {a, b}); }
+U maximum(U a, U b) { return alu(Op::MAX, {a, b}); }
+
+bool is_array(const UOp* u) { return u->is(Op::PARAM) || u->is(Op::LOCAL); }
+
+/// x0 op x1 op ..., as a balanced tree: the order is fixed and the chains are short.
+UOp* combine(Op op, std::vector<UOp*> x) {
+  while (x.size() > 1) {
+    size_t n = 0;
+    for (size_t i = 0; i < x.size(); i += 2) x[n++] = i + 1 < x.size() ? alu(op, {x[i], x[i + 1]}).u : x[i];
+    x.resize(n);
+  }
+  return x[0];
+}
+
+UOp* fold_lanes(Op op, UOp* x, int64_t lanes) {
+  if (lanes == 1) return x;
+  if (x->numel == 1) x = node(Op::STACK, x->dtype, std::vector<UOp*>(static_cast<size_t>(lanes), x));
+  return node(Op::FOLDLANES, x->dtype, {x}, Arg(static_cast<int64_t>(op)), 1);
+}
+
+}  // namespace
+
+int64_t RangeNumbers::after(int64_t number) {
+  TINY_ASSERT(made_ + 1 < kStep, "too many loops in one kernel");
+  return number / kStep * kStep + ++made_;
+}
+
+/// One segment of a split axis: its loop, if it has one, and how everything inside is renamed.
+struct Splitter::Piece {
+  Segment segment;
+  U base, turn;                     // first element of the segment; number of the turn (a constant 0 without a loop)
+  std::vector<UOp*> map;            // substitution of what lies inside, but for the axis itself
+};
+
+Splitter::Splitter(UOp* sink) : sink_(sink) {
+  std::vector<UOp*> map;
+  for (UOp* u : toposort({&sink, 1}))
+    if (u->is(Op::RANGE)) {
+      map.resize(current_arena().size());
+      UOp* extent = substitute(u->src[0], map);
+      UOp* r = make_range(extent, (2 * range_number(u) + 2) * RangeNumbers::kStep, range_axis(u));
+      map.resize(current_arena().size());
+      map[u->slot] = r;
+    }
+  sink_ = substitute(sink_, map);
+}
+
+void Splitter::apply(UOp* from, UOp* to) {
+  if (from == to) return;
+  std::vector<UOp*> map(current_arena().size());
+  map[from->slot] = to;
+  sink_ = substitute(sink_, map);
+}
+
+UOp* Splitter::replace(UOp* r, int64_t number, Axis axis) {
+  UOp* to = make_range(r->src[0], number, axis);
+  apply(r, to);
+  return to;
+}
+
+UOp* Splitter::chunk(UOp* r, int64_t size, int64_t inner_number) {
+  int64_t n = const_int(r->src[0]);
+  if (size == 1) return r;
+  if (size >= n) return replace(r, inner_number ? inner_number : range_number(r), Axis::Loop);
+  U group = range((n + size - 1) / size, range_number(r), Axis::Global), first = group * size;
+  U extent = n % size == 0 ? index_const(size) : minimum(index_const(n) - first, index_const(size));
+  U inner = make_range(extent, inner_number ? inner_number : numbers_.after(range_number(r)), Axis::Loop);
+  apply(r, first + inner);
+  return inner;
+}
+
+UOp* Splitter::share(UOp* r, UOp* groups) {
+  int64_t n = const_int(r->src[0]), g = const_int(groups->src[0]), size = (n + g - 1) / g;
+  U first = U(groups) * size;
+  U extent = maximum(minimum(index_const(n) - first, index_const(size)), index_const(0));
+  U inner = make_range(extent, numbers_.after(range_number(r)), Axis::Loop);
+  apply(r, first + inner);
+  return inner;
+}
+
+void Splitter::lanes(UOp* r, int64_t lanes) {
+  int64_t n = const_int(r->src[0]);
+  lanes = std::min(lanes, n);
+  for (int64_t d = lanes; d >= 32 && 2 * d > lanes; --d)
+    if (n % d == 0) {
+      lanes = d;
+      break;
+    }
+  U group = range((n + lanes - 1) / lanes, range_number(r), Axis::Global), lane = range(lanes, range_number(r), Axis::Local);
+  U element = group * lanes + lane;
+  apply(r, element);
+  if (n % lanes == 0) return;
+  std::vector<UOp*> stores(sink_->src, sink_->src + sink_->nsrc);
+  for (UOp*& s : stores) s = guarded(s, lt(element, index_const(n)));
+  sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
+}
+
+/// `store` inside a loop that runs once where `condition` holds, else not at all, with loops of its own.
+UOp* Splitter::guarded(UOp* store, UOp* condition) {
+  U turn = make_range(cast(condition, kIndex), numbers_.after(0), Axis::Loop);
+  std::vector<UOp*> map(current_arena().size());
+  for (UOp* u : toposort({&store, 1})) {
+    map.resize(current_arena().size());
+    if (is_array(u)) map[u->slot] = node(Op::AFTER, u->dtype, {u, turn}, {}, 1);
+    if (!u->is(Op::RANGE) || range_axis(u) == Axis::Global || range_axis(u) == Axis::Local) continue;
+    UOp* extent = substitute(u->src[0], map);
+    UOp* renamed = make_range(extent, numbers_.after(range_number(u)), range_axis(u));
+    map.resize(current_arena().size());
+    map[u->slot] = renamed;
+  }
+  return substitute(store, map);
+}
+
+void Splitter::run_once(UOp* store, std::span<UOp* const> zero) {
+  U here = const_(DType::bool_, 1);
+  for (UOp* g : zero) here = here & alu(Op::CMPEQ, {g, index_const(0)});
+  std::vector<UOp*> stores(sink_->src, sink_->src + sink_->nsrc);
+  for (UOp*& s : stores)
+    if (s == store) s = guarded(s, here);
+  sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
+}
+
+std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> segments, Nest& nest) {
+  std::vector<Piece> out;
+  U extent = r->src[0], rest = extent;
+  size_t self = static_cast<size_t>(nest.number(r));
+  for (size_t k = 0; k <= segments.size() && !rest->is_const(0); ++k) {
+    Segment s = k < segments.size() ? segments[k] : Segment{1, 1};
+    U turns = rest / s.size();
+    Piece p{s, extent - rest, index_const(0), std::vector<UOp*>(current_arena().size())};
+    rest = rest % s.size();
+    if (turns->is_const(0)) continue;
+    if (!turns->is_const(1)) {
+      p.turn = make_range(turns, out.empty() ? range_number(r) : numbers_.after(range_number(r)), range_axis(r));
+      // A loop of at most one turn is an "if". Its number folds to 0, so what it guards is tied to it through its arrays.
+      if (bounds(turns).hi <= 1)
+        for (UOp* u : nest.nodes)
+          if (is_array(u)) p.map[u->slot] = node(Op::AFTER, u->dtype, {u, p.turn}, {}, 1);
+    }
+    if (!out.empty())  // the loops inside are loops of their own in each segment
+      for (size_t i = 0; i < nest.ranges.size(); ++i)
+        if (nest.inside(i, self)) {
+          UOp* x = nest.ranges[i];
+          UOp* inner_extent = substitute(x->src[0], p.map);
+          UOp* renamed = make_range(inner_extent, numbers_.after(range_number(x)), range_axis(x));
+          p.map.resize(current_arena().size());
+          p.map[x->slot] = renamed;
+        }
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
+/// Copy number `copy` of a piece as a substitution.
+static std::vector<UOp*> with_element(std::vector<UOp*> map, UOp* r, U element) {
+  map.resize(current_arena().size());
+  map[r->slot] = element;
+  return map;
+}
+
+static U element_of(U base, U turn, Segment s, int64_t copy) {
+  U e = base + turn * s.size() + copy * s.lanes;
+  return s.lanes == 1 ? e : e + node(Op::LANES, kIndex, {}, {}, s.lanes);
+}
+
+/// FOLD `f` over the split axis as one FOLD a copy of each piece; lanes and copies are combined at the end.
+UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts) {
+  Op op = static_cast<Op>(f->arg.i);
+  std::vector<UOp*> results;
+  for (Piece& p : parts) {
+    std::vector<UOp*> copies;
+    for (int64_t c = 0; c < p.segment.copies; ++c) {
+      std::vector<UOp*> inner = with_element(p.map, r, element_of(p.base, p.turn, p.segment, c));
+      std::vector<UOp*> src{substitute(f->src[0], inner)};
+      if (p.turn->is(Op::RANGE)) src.push_back(p.turn);
+      for (UOp* other : named_ranges(f))
+        if (other != r) src.push_back(substitute(other, inner));
+      copies.push_back(src.size() == 1 ? src[0] : node(Op::FOLD, f->dtype, src, f->arg).u);
+    }
+    results.push_back(fold_lanes(op, combine(op, std::move(copies)), p.segment.lanes));
+  }
+  if (results.empty()) return current_arena().make(Op::CONST, f->dtype, 1, identity_arg(op, f->dtype), {});
+  UOp* whole = results[0];
+  for (size_t i = 1; i < results.size(); ++i) whole = alu(op, {whole, results[i]});
+  return whole;
+}
+
+void Splitter::split(UOp* r, std::span<const Segment> segments) {
+  Nest nest(sink_);
+  if (!nest.contains(r)) return;
+  size_t self = static_cast<size_t>(nest.number(r));
+  std::vector<Piece> parts = pieces(r, segments, nest);
+  auto copies_of = [&](UOp* store, std::vector<UOp*>* out) {
+    for (Piece& p : parts)
+      for (int64_t c = 0; c < p.segment.copies; ++c) {
+        std::vector<UOp*> map = with_element(p.map, r, element_of(p.base, p.turn, p.segment, c));
+        out->push_back(substitute(store, map));
+      }
+  };
+  std::vector<UOp*> map(current_arena().size()), src;
+  auto replace = [&map](UOp* u, UOp* by) { map.resize(current_arena().size()), map[u->slot] = by; };
+  for (UOp* u : nest.nodes) {
+    if (u->is(Op::FOLD) && std::find(u->src + 1, u->src + u->nsrc, r) != u->src + u->nsrc) replace(u, split_fold(u, r, parts));
+    if (!u->is(Op::AFTER) || nest.loops(u).has(self)) continue;
+    // Stores into arrays that are read later, outside of this loop: the reads wait for all copies.
+    src.assign({u->src[0]});
+    for (UOp* s : named_ranges(u)) {
+      if (s->is(Op::STORE) && nest.loops(s).has(self)) {
+        copies_of(s, &src);
+      } else {
+        src.push_back(s);
+      }
+    }
+    if (src.size() != u->nsrc || !std::equal(src.begin(), src.end(), u->src)) replace(u, node(Op::AFTER, u->dtype, src, u->arg, u->numel));
+  }
+  std::vector<UOp*> stores;
+  for (UOp* s : sink_->sources()) {
+    if (nest.loops(s).has(self)) {
+      copies_of(s, &stores);
+    } else {
+      stores.push_back(s);
+    }
+  }
+  map.resize(current_arena().size());
+  for (UOp*& s : stores) s = substitute(s, map);
+  sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
+}
+
+}  // namespace tiny

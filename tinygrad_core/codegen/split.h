@@ -1,0 +1,60 @@
+// Options on the axes of a kernel's AST, each a substitution in the graph.
+#pragma once
+#include <span>
+
+#include "codegen/nest.h"
+#include "uop/ir.h"
+
+namespace tiny {
+
+/// Part of a split axis: one turn of its loop takes `copies` bodies of `lanes` elements each.
+struct Segment {
+  int64_t copies, lanes;
+  int64_t size() const { return copies * lanes; }
+};
+using Segments = SmallVec<Segment, 4>;
+
+/// Numbers of ranges while a kernel is transformed: range number n of the AST has (2n + 2) * kStep, and what it is split into the numbers after that.
+/// Odd multiples of kStep are free for ranges that change their place.
+class RangeNumbers {
+ public:
+  static constexpr int64_t kStep = 1 << 14;
+  static constexpr int64_t kInnermost = kStep * (1 << 16);
+  int64_t after(int64_t number);
+
+ private:
+  int64_t made_ = 0;
+};
+
+class Splitter {
+ public:
+  explicit Splitter(UOp* sink);
+  UOp* sink() const { return sink_; }
+
+  /// Runs Global range `r` in the groups of a Global range of ceil(extent / size) turns and a Loop inside it over `size` elements (fewer in the
+  /// last), and returns the Loop. A size of the whole extent makes `r` a Loop; of 1 changes nothing. `inner_number`: the Loop's, if not next to r's.
+  UOp* chunk(UOp* r, int64_t size, int64_t inner_number = 0);
+  /// Shares the elements of Global range `r` among the turns of another Global range. Returns the Loop over one share.
+  UOp* share(UOp* r, UOp* groups);
+  /// `r` with another axis or another place among the loops.
+  UOp* replace(UOp* r, int64_t number, Axis axis);
+  /// Makes Global range `r` the lanes of workgroups: a Global range and at most `lanes` of a Local one; lanes beyond the end do nothing.
+  void lanes(UOp* r, int64_t lanes);
+  /// Lets only the groups in which the Global ranges `zero` are 0 run `store`, a source of the SINK that does not depend on them.
+  void run_once(UOp* store, std::span<UOp* const> zero);
+  /// Makes one turn of Loop or Reduce range `r` take several elements. The STOREs in it are copied; each FOLD over it becomes several, whose results
+  /// are combined in a fixed order. What a segment leaves over goes to the next, and to single elements at last.
+  /// No PREFIX or ORDERED may name `r`, and no LOCAL may be stored inside and read again within one turn, unless every segment has size 1.
+  void split(UOp* r, std::span<const Segment> segments);
+ private:
+  struct Piece;
+  std::vector<Piece> pieces(UOp* r, std::span<const Segment> segments, Nest& nest);
+  UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts);
+  UOp* guarded(UOp* store, UOp* condition);
+  void apply(UOp* from, UOp* to);
+
+  UOp* sink_;
+  RangeNumbers numbers_;
+};
+
+}  // namespace tiny

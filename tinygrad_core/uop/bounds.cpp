@@ -198,15 +198,20 @@ int32_t find_depth(const UOp* u) {
   return d;
 }
 
-uint32_t find_terms(const UOp* u) {
+uint16_t find_terms(const UOp* u) {
   if (!is_int(u->dtype)) return 1;
-  auto t = [u](int i) { return facts(u->src[i]).terms; };
+  auto t = [u](int i) -> uint16_t { return facts(u->src[i]).terms; };
   switch (u->op) {
-    case Op::ADD: case Op::SUB: return std::min(kManyTerms, t(0) + t(1));
+    case Op::ADD: case Op::SUB: return static_cast<uint16_t>(std::min(t(0) + t(1), int{kManyTerms}));
     case Op::NEG: return t(0);
     case Op::MUL: return u->src[1]->is(Op::CONST) ? t(0) : u->src[0]->is(Op::CONST) ? t(1) : 1;
     default: return 1;
   }
+}
+
+bool find_folds(const UOp* u) {
+  if (u->is(Op::IDIV) || u->is(Op::MOD) || u->is(Op::MAX) || u->is(Op::MIN) || u->is(Op::WHERE) || has(u->op, group::Cmp)) return true;
+  return std::any_of(u->src, u->src + u->nsrc, [](const UOp* s) { return facts(s).folds; });
 }
 
 }  // namespace
@@ -221,7 +226,7 @@ Bounds dtype_bounds(DType d) {
 
 Facts find_facts(const UOp* u) {
   Bounds b = find_bounds(u);
-  return {b, find_factor(u, b), nullptr, find_depth(u), find_terms(u)};
+  return {b, find_factor(u, b), nullptr, find_depth(u), find_terms(u), find_folds(u)};
 }
 
 Bounds bounds(const UOp* u) { return facts(u).bounds; }

@@ -190,6 +190,33 @@ UOp* substitute(UOp* root, std::vector<UOp*>& map) {
   return map[root->slot];
 }
 
+UOp* rebuild(UOp* root) {
+  ankerl::unordered_dense::map<const UOp*, UOp*> made;
+  std::vector<UOp*> src;
+  walk(root, [&](UOp* u) { return !made.contains(u); },
+       [&](UOp* u) {
+         src.clear();
+         for (UOp* s : u->sources()) src.push_back(made.at(s));
+         UOp* result = remake(u, src);
+         made.emplace(u, result);
+       });
+  return made.at(root);
+}
+
+UOp* replace(UOp* root, UOp* from, UOp* to) {
+  ankerl::unordered_dense::map<const UOp*, UOp*> made{{from, to}};
+  std::vector<UOp*> src;
+  walk(root, [&](UOp* u) { return !made.contains(u); },
+       [&](UOp* u) {
+         src.clear();
+         bool changed = false;
+         for (UOp* s : u->sources()) src.push_back(made.at(s)), changed |= src.back() != s;
+         UOp* result = changed ? remake(u, src) : u;
+         made.emplace(u, result);
+       });
+  return made.at(root);
+}
+
 UOp* import_graph(UOp* root) {
   ankerl::unordered_dense::map<const UOp*, UOp*> made;
   std::vector<UOp*> src;

@@ -18,6 +18,9 @@ int64_t known_factor(const UOp* u);
 /// so index arithmetic is in normal form as soon as it is built: sums of products with constants, div and mod cancelled by bounds.
 UOp* simplify_node(UOp* u);
 
+/// `u` in terms that need only hold where `gate` does (a conjunction of integer comparisons): its ranges shrink quotients and remainders.
+UOp* simplify_given(UOp* u, UOp* gate);
+
 /// The whole expression simplified to a fixed point by the full rule set.
 UOp* simplify(UOp* u);
 

@@ -50,6 +50,7 @@ def trainer(model, optimizer, loss_of, device, half=False):
         loss.backward()
         optimizer.step()
         return loss.detach()
+    step.optimizer = optimizer
     return step
 
 

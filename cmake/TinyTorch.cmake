@@ -1,6 +1,6 @@
 # The extension torch_tiny/_C for the torch that Python_EXECUTABLE imports. Both libraries end in TINY_PACKAGE_DIR beside each other.
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
-execute_process(COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/scripts/torch_paths.py
+execute_process(COMMAND ${Python_EXECUTABLE} -E ${CMAKE_CURRENT_SOURCE_DIR}/scripts/torch_paths.py
                 OUTPUT_VARIABLE torch_paths RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(failed)
   message(FATAL_ERROR "${Python_EXECUTABLE} cannot import torch")

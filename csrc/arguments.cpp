@@ -1,0 +1,235 @@
+#include "arguments.h"
+
+#include "device_state.h"
+#include "generator.h"
+
+namespace tiny::glue {
+namespace {
+
+using lower::ArgKind;
+using lower::ArgValue;
+using lower::Category;
+
+class Surveyor {
+ public:
+  explicit Surveyor(const Plan& plan) : plan_(plan) {}
+
+  void look(const c10::IValue& v, const Plan::Argument& a) {
+    if (v.isTensor()) return tensor(v.toTensor(), a);
+    if (v.isComplexDouble()) return refuse("complex numbers");
+    if (v.isDevice() && v.toDevice().type() == kTiny && index_ < 0) index_ = checked_device(v.toDevice().index());
+    if (a.dtype && v.isInt() && !is_native(static_cast<c10::ScalarType>(v.toInt()))) refuse("complex numbers or an unusual dtype");
+    if (v.isList()) {
+      for (const c10::IValue& e : v.toListRef()) {
+        if (e.isTensor()) tensor(e.toTensor(), a);
+        else if (e.isComplexDouble()) refuse("complex numbers");
+      }
+    }
+  }
+
+  Survey finish() {
+    const c10::Device here(kTiny, index_ < 0 ? current_device() : index_);
+    if (foreign_) raise_two_devices(here, *foreign_);
+    return {here.index(), unsupported_, indices_};
+  }
+
+ private:
+  void refuse(const char* why) { unsupported_ = why; }
+
+  void tensor(const at::Tensor& t, const Plan::Argument& a) {
+    if (!t.defined()) return;
+    const auto type = t.scalar_type();
+    if (!is_native(type)) refuse(c10::isComplexType(type) ? "complex numbers" : "an unusual dtype");
+    if (a.index_list && (type == c10::kBool || type == c10::kByte || !is_tiny(t))) indices_ = true;
+    if (is_tiny(t)) {
+      const auto index = t.device().index();
+      if (index_ < 0) index_ = index;
+      else if (index_ != index) raise_two_devices(c10::Device(kTiny, index_), t.device());
+    } else if (!(t.device().is_cpu() && (a.index_list || (t.dim() == 0 && !a.out)))) {
+      foreign_ = t.device();
+    }
+    if (t.layout() != c10::Layout::Strided) refuse("a layout that is not strided");
+  }
+
+  const Plan& plan_;
+  c10::DeviceIndex index_ = -1;
+  const char* unsupported_ = nullptr;
+  bool indices_ = false;
+  std::optional<c10::Device> foreign_;
+};
+
+bool is_host_scalar(const at::Tensor& t) { return t.defined() && t.device().is_cpu() && t.dim() == 0; }
+
+at::Scalar host_value(const at::Tensor& t) {
+  switch (t.scalar_type()) {
+    case c10::kDouble: return *static_cast<const double*>(t.const_data_ptr());
+    case c10::kLong: return *static_cast<const int64_t*>(t.const_data_ptr());
+    case c10::kBool: return *static_cast<const bool*>(t.const_data_ptr());
+    default: return t.item();
+  }
+}
+
+/// Fills lower::Args one argument after another; consumes the host scalars in order.
+class Filler {
+ public:
+  Filler(const HostScalars& scalars, lower::Args* args) : scalars_(scalars), args_(args) {}
+
+  ArgValue value(const c10::IValue& v, bool is_dtype) {
+    ArgValue a;
+    if (v.isTensor()) {
+      set_tensor(&a, v.toTensor());
+    } else if (v.isInt()) {
+      a.kind = is_dtype ? ArgKind::DType : ArgKind::Int;
+      a.i = is_dtype ? static_cast<int64_t>(core_dtype(static_cast<c10::ScalarType>(v.toInt()))) : v.toInt();
+    } else if (v.isDouble()) {
+      a.kind = ArgKind::Double, a.d = v.toDouble();
+    } else if (v.isBool()) {
+      a.kind = ArgKind::Bool, a.i = v.toBool();
+    } else if (v.isString()) {
+      a.kind = ArgKind::Text, a.text = v.toStringRef();
+    } else if (v.isGenerator()) {
+      a.kind = ArgKind::Generator;
+    } else if (v.isSymInt()) {
+      a.kind = ArgKind::Int, a.i = v.toSymInt().guard_int(__FILE__, __LINE__);
+    } else if (v.isList()) {
+      set_list(&a, v);
+    } else if (!v.isNone()) {
+      a.kind = ArgKind::Other;
+    }
+    return a;
+  }
+
+ private:
+  tiny::Tensor tensor(const at::Tensor& t) {
+    if (!t.defined()) return {};
+    if (!is_host_scalar(t)) return read(t);
+    const at::Scalar& s = scalars_[next_scalar_++];
+    const DType d = core_dtype(t.scalar_type());
+    return is_float(d) ? scalar(d, s.toDouble()) : scalar(d, s.isBoolean() ? static_cast<int64_t>(s.toBool()) : s.toLong());
+  }
+
+  void set_tensor(ArgValue* a, const at::Tensor& t) {
+    if (!t.defined()) return;
+    a->kind = ArgKind::Tensor;
+    const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+    a->category = impl->is_wrapped_number() ? Category::Number : impl->dim() == 0 ? Category::ZeroDim : Category::Dimensioned;
+    a->tensor = tensor(t);
+  }
+
+  void set_list(ArgValue* a, const c10::IValue& v) {
+    const auto elements = v.isIntList() || v.isDoubleList() || v.isBoolList() ? c10::ArrayRef<c10::IValue>() : v.toListRef();
+    if (v.isIntList()) {
+      a->kind = ArgKind::Ints;
+      for (int64_t i : v.toIntVector()) a->ints.push_back(i);
+    } else if (v.isDoubleList()) {
+      a->kind = ArgKind::Doubles;
+      a->doubles = v.toDoubleVector();
+    } else if (v.isBoolList()) {
+      a->kind = ArgKind::Bools;
+      for (bool b : v.toBoolList()) a->ints.push_back(b);
+    } else if (!elements.empty() && (elements[0].isInt() || elements[0].isSymInt())) {
+      set_numbers(a, elements);
+    } else if (!elements.empty() && (elements[0].isDouble() || elements[0].isBool())) {
+      set_numbers(a, elements);
+    } else {
+      a->kind = ArgKind::Tensors;
+      for (const c10::IValue& e : elements) a->tensors.push_back(e.isTensor() ? tensor(e.toTensor()) : tiny::Tensor());
+    }
+  }
+
+  /// A list of Scalars, or of integers: as doubles, and as integers where all are.
+  static void set_numbers(ArgValue* a, c10::ArrayRef<c10::IValue> elements) {
+    a->kind = ArgKind::Ints;
+    for (const c10::IValue& e : elements) {
+      const at::Scalar s = e.toScalar();
+      a->doubles.push_back(s.toDouble());
+      if (e.isDouble()) a->kind = ArgKind::Doubles;
+      else a->ints.push_back(s.isBoolean() ? s.toBool() : s.toLong());
+    }
+    if (a->kind == ArgKind::Doubles) a->ints.clear();
+  }
+
+  const HostScalars& scalars_;
+  lower::Args* args_;
+  size_t next_scalar_ = 0;
+};
+
+/// What the random hook needs: the call's generators.
+struct RandomContext {
+  c10::ArrayRef<c10::IValue> arguments;
+  c10::DeviceIndex index;
+};
+thread_local RandomContext random_context;
+
+/// Seed and offset are run-time arguments: never part of the key, whatever their values.
+tiny::Tensor counter_leaf(uint64_t v) { return {make_node(Op::SCALAR, DType::u64, 1, Arg(static_cast<int64_t>(v)), {}), Dims{}}; }
+
+lower::Args::Rng draw_numbers(lower::Args&, int position, int64_t numel) {
+  const RandomContext& c = random_context;
+  const bool given = position >= 0 && position < static_cast<int>(c.arguments.size()) && c.arguments[position].isGenerator();
+  const Draw d = given ? draw(c.arguments[position].toGenerator(), numel) : draw(default_generator(c.index), numel);
+  return {counter_leaf(d.seed), counter_leaf(d.offset)};
+}
+
+at::Tensor meta_tensor(const at::Tensor& t) {
+  if (!t.defined() || t.is_meta()) return t;
+  at::Tensor m = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kMeta).pinned_memory(false));
+  if (t.unsafeGetTensorImpl()->is_wrapped_number()) m.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return m;
+}
+
+}  // namespace
+
+Survey survey_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments) {
+  Surveyor s(plan);
+  for (size_t i = 0; i < arguments.size(); ++i) s.look(arguments[i], plan.arguments[i]);
+  return s.finish();
+}
+
+HostScalars host_scalars(c10::ArrayRef<c10::IValue> arguments) {
+  HostScalars scalars;
+  for (const c10::IValue& v : arguments) {
+    if (v.isTensor()) {
+      if (is_host_scalar(v.toTensor())) scalars.push_back(host_value(v.toTensor()));
+    } else if (v.isList()) {
+      for (const c10::IValue& e : v.toListRef())
+        if (e.isTensor() && is_host_scalar(e.toTensor())) scalars.push_back(host_value(e.toTensor()));
+    }
+  }
+  return scalars;
+}
+
+void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, const HostScalars& scalars, c10::DeviceIndex index, lower::Args* out) {
+  Filler filler(scalars, out);
+  out->op = plan.name;
+  out->values.reserve(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (!plan.arguments[i].out) out->values.push_back(filler.value(arguments[i], plan.arguments[i].dtype));
+  auto add_out = [&](const at::Tensor& t) { out->outs.push_back({core_dtype(t.scalar_type()), dims(t.sizes())}); };
+  for (int k : plan.targets) {
+    if (arguments[k].isTensor()) add_out(arguments[k].toTensor());
+    else if (arguments[k].isList())
+      for (const c10::IValue& e : arguments[k].toListRef()) add_out(e.toTensor());
+  }
+  random_context = {arguments, index};
+  out->rng_hook = &draw_numbers;
+}
+
+c10::IValue to_meta(const c10::IValue& v) {
+  if (v.isTensor()) return meta_tensor(v.toTensor());
+  if (v.isTensorList()) {
+    c10::List<at::Tensor> out;
+    for (const c10::IValue& e : v.toListRef()) out.push_back(meta_tensor(e.toTensor()));
+    return out;
+  }
+  if (v.isDevice()) return c10::Device(c10::kMeta);
+  if (v.isList() && v.toList().elementType()->kind() == c10::TypeKind::OptionalType) {
+    c10::List<std::optional<at::Tensor>> out;
+    for (const c10::IValue& e : v.toListRef())
+      out.push_back(e.isTensor() ? std::optional(meta_tensor(e.toTensor())) : std::nullopt);
+    return out;
+  }
+  return v;
+}
+
+}  // namespace tiny::glue

@@ -1,0 +1,201 @@
+#include "boxed.h"
+
+#include "arguments.h"
+#include "device_state.h"
+#include "errors.h"
+#include "fallback.h"
+#include "generator.h"
+#include "indices.h"
+#include "views.h"
+
+namespace tiny::glue {
+namespace {
+
+using Arguments = c10::ArrayRef<c10::IValue>;
+
+template <class Slot>
+bool has_python_object(const Slot& slot) {
+  if constexpr (requires { slot.load_pyobj(); }) return slot.load_pyobj() != nullptr;
+  else return slot._unchecked_untagged_pyobj() != nullptr;
+}
+
+/// Whether an out= argument was made by PyTorch's functional form of the operator a moment ago, which has done all checks.
+bool fresh(const at::Tensor& out) {
+  const c10::TensorImpl* t = out.unsafeGetTensorImpl();
+  return !has_python_object(*const_cast<c10::TensorImpl*>(t)->pyobj_slot());
+}
+
+bool is_input(const Plan& plan, Arguments arguments, const at::Tensor& t) {
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (!plan.arguments[i].out && arguments[i].isTensor() && arguments[i].toTensor().is_same(t)) return true;
+  return false;
+}
+
+/// For a user's out=: PyTorch's own checks of shapes and dtypes, and the geometry that the outputs get.
+void check_on_meta(const Plan& plan, const c10::OperatorHandle& op, Arguments arguments) {
+  bool needed = false;
+  for (int k : plan.targets) {
+    const at::Tensor& out = arguments[k].toTensor();
+    needed |= !fresh(out) && !is_input(plan, arguments, out);
+  }
+  if (!needed) return;
+  torch::jit::Stack stack;
+  for (const c10::IValue& v : arguments) stack.push_back(to_meta(v));
+  std::vector<at::Tensor> outs;
+  for (int k : plan.targets) outs.push_back(stack[k].toTensor());
+  op.callBoxed(&stack);
+  for (size_t k = 0; k < outs.size(); ++k) set_geometry(arguments[plan.targets[k]].toTensor(), outs[k].sizes(), outs[k].strides());
+}
+
+/// The first tensor of the result's sizes: a pointwise result keeps its order of dimensions in memory.
+const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const tiny::Tensor& result) {
+  if (!plan.pointwise) return nullptr;
+  for (const c10::IValue& v : arguments) {
+    if (!v.isTensor() || !v.toTensor().defined()) continue;
+    const at::Tensor& t = v.toTensor();
+    if (t.sizes() == int_array(result.sizes())) return t.unsafeGetTensorImpl();
+  }
+  return nullptr;
+}
+
+/// What a written argument gets, in its dtype. Throws what PyTorch throws when the types or shapes do not fit.
+tiny::Tensor fit(const tiny::Tensor& value, const at::Tensor& target) {
+  const DType wanted = core_dtype(target.scalar_type());
+  if (value.dtype() != wanted) {
+    const auto from = torch_dtype(value.dtype());
+    TORCH_CHECK(c10::canCast(from, target.scalar_type()), "result type ", from, " can't be cast to the desired output type ", target.scalar_type());
+  }
+  const auto sizes = target.sizes();
+  TORCH_CHECK(int_array(value.sizes()) == sizes, "output with shape ", sizes, " doesn't match the broadcast shape ", int_array(value.sizes()));
+  return value.dtype() == wanted ? value : value.cast(wanted);
+}
+
+/// One written tensor and its new value; written after all are computed.
+struct Write {
+  const at::Tensor* target;
+  tiny::Tensor value;
+};
+
+class Call {
+ public:
+  Call(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack)
+      : plan_(plan), op_(op), stack_(stack), count_(plan.arguments.size()) {}
+
+  void run() {
+    const Survey survey = survey_arguments(plan_, arguments());
+    if (survey.unsupported) return run_on_cpu(op_, stack_, survey.unsupported);
+    index_ = survey.index;
+    if (plan_.index_put && done_by_mask()) return;
+    if (survey.indices) prepare_indices(plan_, stack_->data() + stack_->size() - count_, count_);
+    if (plan_.check_on_meta) check_on_meta(plan_, op_, arguments());
+    const HostScalars scalars = host_scalars(arguments());
+    {
+      GraphLock lock;
+      compute(scalars);
+      if (resizes_.empty()) commit();
+    }
+    if (!resizes_.empty()) resize_and_commit();
+    Device& d = device(index_);
+    finish();
+    after_operator(d);
+  }
+
+ private:
+  Arguments arguments() const { return torch::jit::last(*stack_, count_); }
+
+  /// _index_put_impl_(self, indices, values, accumulate, unsafe) with one mask and one value.
+  bool done_by_mask() {
+    const Arguments a = arguments();
+    at::Tensor self = a[0].toTensor();
+    if (!put_by_mask(self, a[1].toOptionalTensorList(), a[2].toTensor(), a[3].toBool())) return false;
+    torch::jit::drop(*stack_, count_);
+    stack_->emplace_back(std::move(self));
+    return true;
+  }
+
+  void compute(const HostScalars& scalars) {
+    lower::Args args;
+    fill_arguments(plan_, arguments(), scalars, index_, &args);
+    lower::Results results;
+    if (plan_.row->lowering.one) results.push_back(plan_.row->lowering.one(args));
+    else results = plan_.row->lowering.many(args);
+    distribute(results);
+  }
+
+  /// Results go to the fresh returns (or out= arguments), the rest to the arguments that are written besides.
+  void distribute(lower::Results& results) {
+    size_t next = 0;
+    auto write_all = [&](const c10::IValue& v, bool resizable) {
+      if (v.isTensor() && v.toTensor().defined()) add_write(v.toTensor(), results, next++, resizable);
+      else if (v.isList())
+        for (const c10::IValue& e : v.toListRef()) add_write(e.toTensor(), results, next++, resizable);
+      else ++next;  // an optional argument that is not given: its result is dropped
+    };
+    for (int k : plan_.targets) write_all(arguments()[k], true);
+    if (plan_.targets.empty()) {
+      size_t fresh_returns = plan_.list_result ? results.size() - written_tensors() : 0;
+      for (int r : plan_.returns) fresh_returns += !plan_.list_result && r < 0;
+      for (size_t k = 0; k < fresh_returns; ++k) {
+        TORCH_INTERNAL_ASSERT(next < results.size(), plan_.name, ": the lowering returned ", results.size(), " results");
+        const tiny::Tensor& value = results[next++];
+        outputs_.push_back(value.defined() ? make_result(value, index_, memory_model(plan_, arguments(), value)) : at::Tensor());
+      }
+    }
+    for (int k : plan_.written) write_all(arguments()[k], false);
+  }
+
+  size_t written_tensors() const {
+    size_t n = 0;
+    for (int k : plan_.written) n += arguments()[k].isList() ? arguments()[k].toListRef().size() : 1;
+    return n;
+  }
+
+  void add_write(const at::Tensor& target, lower::Results& results, size_t k, bool resizable) {
+    if (k >= results.size() || !results[k].defined()) return;
+    if (resizable && target.sizes() != int_array(results[k].sizes())) resizes_.push_back({&target, results[k]});
+    else writes_.push_back({&target, fit(results[k], target)});
+  }
+
+  void commit() {
+    for (Write& w : writes_) write(*w.target, w.value);
+  }
+
+  /// An out= argument of another size is resized (with PyTorch's warning, so without the lock) before it is written.
+  void resize_and_commit() {
+    for (Write& w : resizes_) at::native::resize_output(*w.target, int_array(w.value.sizes()));
+    GraphLock lock;
+    commit();
+    for (Write& w : resizes_) write(*w.target, fit(w.value, *w.target));
+    resizes_.clear(), writes_.clear();
+  }
+
+  /// Replaces the arguments on the stack by the returns.
+  void finish() {
+    torch::jit::Stack returns;
+    size_t next = 0;
+    for (int r : plan_.returns) {
+      if (r >= 0) returns.push_back(arguments()[r]);
+      else if (plan_.list_result) returns.emplace_back(c10::List<at::Tensor>(std::move(outputs_)));
+      else returns.emplace_back(std::move(outputs_[next++]));
+    }
+    torch::jit::drop(*stack_, count_);
+    for (c10::IValue& v : returns) stack_->push_back(std::move(v));
+    writes_.clear();
+  }
+
+  const Plan& plan_;
+  const c10::OperatorHandle& op_;
+  torch::jit::Stack* stack_;
+  const size_t count_;
+  c10::DeviceIndex index_ = 0;
+  std::vector<at::Tensor> outputs_;
+  std::vector<Write> writes_, resizes_;
+};
+
+}  // namespace
+
+void run_boxed(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  guarded([&] { Call(plan, op, stack).run(); });
+}
+
+}  // namespace tiny::glue

@@ -1,0 +1,59 @@
+// The adapter between PyTorch's operators and lowerings. A row of the table names an operator and its lowering; in-place and out= forms
+// follow from the schemas. One boxed kernel serves all of them.
+#pragma once
+#include "lower/args.h"
+#include "tensor.h"
+
+namespace tiny::glue {
+
+/// A lowering with one result or several.
+struct Lowering {
+  lower::Lowering1 one = nullptr;
+  lower::LoweringN many = nullptr;
+  Lowering(lower::Lowering1 f) : one(f) {}
+  Lowering(lower::LoweringN f) : many(f) {}
+};
+
+struct Row {
+  const char* name;    // "add.out", without "aten::"
+  Lowering lowering;
+  const char* writes = "";  // names of arguments written although the schema does not say so, in the order of their results
+  bool meta = false;        // run the operator on the meta device first: its errors are PyTorch's
+};
+
+/// How one schema is served by a row.
+struct Plan {
+  const Row* row = nullptr;
+  std::string name;                 // "aten::add.out"
+  struct Argument {
+    bool dtype = false;             // a ScalarType
+    bool out = false;               // an out= argument: not seen by the lowering
+    bool generator = false;
+    bool index_list = false;        // Tensor?[]: indices, which may be masks or on the CPU
+  };
+  std::vector<Argument> arguments;
+  std::vector<int> targets;         // out= arguments: they take the results in place of fresh tensors
+  std::vector<int> written;         // arguments that take the results after the fresh ones
+  std::vector<int> returns;         // for each return: the argument that it is, or -1
+  bool list_result = false;         // the one fresh return is a list
+  bool pointwise = false;
+  bool check_on_meta = false;       // a user's out= needs PyTorch's checks first
+  bool index_put = false;           // _index_put_impl_: one mask with one value needs no positions
+};
+
+/// For the schema of `op`: functional, in-place or out=.
+Plan make_plan(const Row& row, const c10::OperatorHandle& op);
+
+/// Serves one call of plan's schema.
+void run_boxed(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+/// The other forms of a functional operator: overloads of the same arguments that write to self, or to out= arguments.
+struct Forms {
+  std::optional<c10::OperatorHandle> in_place, out;
+};
+Forms other_forms(const c10::OperatorHandle& functional);
+
+/// PyTorch makes the functional and in-place forms of these from their out= form, with all checks of shapes and dtypes.
+bool is_structured(const c10::OperatorHandle& functional);
+
+}  // namespace tiny::glue

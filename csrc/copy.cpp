@@ -1,0 +1,182 @@
+// Copies between tensors of any device, dtype and strides. Copies to the host flush and wait; all others are lazy.
+#include "copy.h"
+
+#include <ATen/ExpandUtils.h>
+
+#include "errors.h"
+#include "gil.h"
+#include "views.h"
+#include "where.h"
+
+namespace tiny::glue {
+namespace {
+
+const c10::TensorImpl& impl(const at::Tensor& t) { return *t.unsafeGetTensorImpl(); }
+
+/// Elements in memory order without gaps, at the start of the storage and filling it.
+bool fills_storage(const at::Tensor& t) {
+  return t.storage_offset() == 0 && t.is_non_overlapping_and_dense() && t.nbytes() == storage_of(t).nbytes();
+}
+
+void check_broadcast(const at::Tensor& dst, const at::Tensor& src) {
+  if (dst.sizes() == src.sizes()) return;
+  const auto shape = at::infer_size(dst.sizes(), src.sizes());
+  TORCH_CHECK(c10::IntArrayRef(shape) == dst.sizes(), "output with shape ", dst.sizes(), " doesn't match the broadcast shape ", shape);
+}
+
+/// The conjugate: the sign of every second element of the pairs changes.
+tiny::Tensor conjugate(const tiny::Tensor& pairs) {
+  Dims shape(pairs.sizes().size(), 1);
+  shape.back() = 2;
+  const tiny::Tensor imaginary = iota(2).reshape(shape).cast(DType::bool_);
+  return where(imaginary, -pairs, pairs);
+}
+
+/// What the tensor means: its elements with the conjugate and negative bits applied.
+tiny::Tensor read_resolved(const at::Tensor& t) {
+  tiny::Tensor v = read(t);
+  if (t.is_conj()) v = conjugate(v);
+  if (t.is_neg()) v = -v;
+  return v;
+}
+
+/// From values of torch dtype `from` to values of `to`; complex ones have a last dimension of 2.
+tiny::Tensor convert(tiny::Tensor v, c10::ScalarType from, c10::ScalarType to) {
+  if (from == to) return v;
+  const bool pairs = c10::isComplexType(from), want_pairs = c10::isComplexType(to);
+  if (pairs && !want_pairs) {
+    const int64_t last = v.dim() - 1;
+    if (to == c10::ScalarType::Bool) return ne(v, zeros({}, v.dtype())).reduce(Op::OR, std::array{last});
+    v = v.select(last, 0);
+  }
+  v = v.cast(core_dtype(to));
+  if (!pairs && want_pairs) {
+    Dims sizes = v.sizes(), lo(sizes.size() + 1), hi(sizes.size() + 1);
+    sizes.push_back(1), hi.back() = 1;
+    v = v.reshape(sizes).pad(lo, hi);
+  }
+  return v;
+}
+
+bool convertible(c10::ScalarType from, c10::ScalarType to) {
+  return from == to || (core_dtype(from) != DType::count && core_dtype(to) != DType::count);
+}
+
+/// Both on one tiny device. What is written has dst's own bits applied: it means src when it is read back through dst.
+void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
+  if (c10::isComplexType(src.scalar_type()) && !c10::isComplexType(dst.scalar_type()) && dst.scalar_type() != c10::ScalarType::Bool) {
+    TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
+  }
+  guarded([&] {
+    GraphLock lock;
+    tiny::Tensor v = convert(read_resolved(src), src.scalar_type(), dst.scalar_type());
+    if (dst.is_conj()) v = conjugate(v);
+    if (dst.is_neg()) v = -v;
+    const Geometry g = geometry(impl(dst));
+    while (v.dim() < static_cast<int64_t>(g.sizes.size())) v = v.unsqueeze(0);
+    if (!(v.sizes() == g.sizes)) v = v.expand(g.sizes);
+    write(dst, v);
+  });
+  after_operator(device_of(impl(dst)));
+}
+
+}  // namespace
+
+void read_bytes(const at::Tensor& t, int64_t offset, void* dst, size_t nbytes) {
+  if (nbytes == 0) return;
+  note_where();
+  WithoutGil release;
+  guarded([&] { storage_of(t).copy_out(dst, static_cast<size_t>(offset), nbytes); });
+}
+
+at::Tensor to_cpu(const at::Tensor& src) {
+  const auto options = src.options().device(c10::kCPU).pinned_memory(false);
+  const auto type = src.scalar_type();
+  at::Tensor dense = src;
+  at::Tensor out;
+  if (src.is_non_overlapping_and_dense()) {
+    out = at::empty_strided(src.sizes(), src.strides(), options);
+  } else {
+    out = at::empty(src.sizes(), options);
+    if (src.numel() > 0) {
+      dense = make_empty(src.sizes(), type, src.device().index());
+      guarded([&] {
+        GraphLock lock;
+        write(dense, read(src));
+      });
+    }
+  }
+  read_bytes(dense, dense.storage_offset() * dense.itemsize(), out.mutable_data_ptr(), src.nbytes());
+  out._set_conj(src.is_conj());
+  out._set_neg(src.is_neg());
+  return out;
+}
+
+void copy_from_cpu(const at::Tensor& dst, const at::Tensor& src) {
+  if (dst.numel() == 0) return;
+  const at::Tensor source = src.expand(dst.sizes());
+  const bool direct = fills_storage(dst) && !dst.is_conj() && !dst.is_neg();
+  const at::Tensor host = direct ? at::empty_strided(dst.sizes(), dst.strides(), dst.options().device(c10::kCPU))
+                                 : at::empty(dst.sizes(), dst.options().device(c10::kCPU));
+  const bool same = source.strides() == host.strides() && source.scalar_type() == host.scalar_type() && !source.is_conj() && !source.is_neg();
+  if (!same) host.copy_(source);
+  const void* bytes = same ? source.const_data_ptr() : host.const_data_ptr();
+  const at::Tensor target = direct ? dst : make_empty(dst.sizes(), dst.scalar_type(), dst.device().index());
+  guarded([&] {
+    GraphLock lock;
+    storage_of(target).copy_in(0, bytes, target.nbytes());
+  });
+  if (!direct) copy_on_device(dst, target);
+}
+
+void copy_tensor(const at::Tensor& dst, const at::Tensor& src) {
+  if (dst.is_same(src)) return;
+  check_broadcast(dst, src);
+  if (dst.numel() == 0) return;
+  if (!is_tiny(dst)) {
+    dst.copy_(to_cpu(src));
+  } else if (src.device() == dst.device() && convertible(src.scalar_type(), dst.scalar_type())) {
+    copy_on_device(dst, src);
+  } else if (is_tiny(src)) {  // between two devices, or a conversion that only the CPU knows
+    copy_from_cpu(dst, to_cpu(src));
+  } else if (src.device().is_cpu()) {
+    copy_from_cpu(dst, src);
+  } else {
+    copy_from_cpu(dst, src.cpu());
+  }
+}
+
+namespace {
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  (void)non_blocking;  // every copy to the device is asynchronous; a copy to the host must wait, since its memory is read without an event
+  copy_tensor(self, src);
+  return self;
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  (void)non_blocking;
+  copy_tensor(dst, self);
+  return dst;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  if (dst.sizes() != self.sizes()) dst.resize_(self.sizes());
+  copy_tensor(dst, self);
+  return dst;
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) { return to_cpu(self).item(); }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("copy_", TORCH_FN(copy_));
+  m.impl("_copy_from", TORCH_FN(copy_from));
+  m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+}
+// These resolve the bits themselves: the fallback of the bit would copy, and come back here for ever.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+
+}  // namespace
+}  // namespace tiny::glue

@@ -1,0 +1,127 @@
+// torch_tiny._C: what the Python package needs that PyTorch's own interfaces do not give.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "api.h"
+#include "device_state.h"
+#include "errors.h"
+#include "fallback.h"
+#include "generator.h"
+#include "gil.h"
+#include "register.h"
+#include "tensor.h"
+#include "where.h"
+
+namespace py = pybind11;
+
+namespace tiny::glue {
+namespace {
+
+/// f(device), without the GIL; core errors become torch's.
+template <class F>
+auto on_device(int index, F&& f) {
+  note_where();
+  WithoutGil release;
+  return guarded([&] {
+    const auto i = checked_device(static_cast<c10::DeviceIndex>(index));
+    mark_opened(i);
+    return f(device(i));
+  });
+}
+
+void flush_all(const char* cause) {
+  note_where();
+  WithoutGil release;
+  guarded([&] {
+    for (int i = 0; i < count_devices(); ++i)
+      if (device_opened(static_cast<c10::DeviceIndex>(i))) Engine::of(device(i)).flush(cause);
+  });
+}
+
+py::dict flush_record(const FlushRecord& r) {
+  py::dict d;
+  d["cause"] = r.cause, d["where"] = r.where, d["hit"] = r.hit, d["miss_reason"] = r.miss_reason;
+  d["nodes"] = r.nodes, d["kernels"] = r.kernels, d["compiled"] = r.compiled, d["bytes"] = r.bytes, d["flops"] = r.flops;
+  d["schedule_ms"] = r.schedule_ms, d["compile_ms"] = r.compile_ms, d["submit_ms"] = r.submit_ms;
+  d["kernel_names"] = r.kernel_names;
+  return d;
+}
+
+py::list history(int index) {
+  const auto records = on_device(index, [](Device& d) { return Engine::of(d).history(); });
+  py::list out;
+  for (const FlushRecord& r : records) out.append(flush_record(r));
+  return out;
+}
+
+py::dict engine_stats(int index) {
+  const EngineStats s = on_device(index, [](Device& d) { return Engine::of(d).stats(); });
+  py::dict d;
+  d["flushes"] = s.flushes, d["hits"] = s.hits, d["misses"] = s.misses, d["kernels_run"] = s.kernels_run;
+  d["kernels_compiled"] = s.kernels_compiled, d["nodes_scheduled"] = s.nodes_scheduled;
+  return d;
+}
+
+py::dict memory_stats(int index) {
+  const MemoryStats s = on_device(index, [](Device& d) { return d.memory_stats(); });
+  py::dict d;
+  d["allocated"] = s.allocated, d["reserved"] = s.reserved, d["peak_allocated"] = s.peak_allocated, d["peak_reserved"] = s.peak_reserved;
+  d["allocations"] = s.allocations, d["frees"] = s.frees, d["total_allocated"] = s.total_allocated, d["total_freed"] = s.total_freed;
+  d["ooms"] = s.ooms, d["retries"] = s.retries;
+  return d;
+}
+
+py::tuple memory_info(int index) {
+  size_t free_bytes = 0, total_bytes = 0;
+  on_device(index, [&](Device& d) { d.memory_info(&free_bytes, &total_bytes); });
+  return py::make_tuple(free_bytes, total_bytes);
+}
+
+bool host_visible(int index) { return on_device(index, [](Device& d) { return d.host_visible(); }); }
+
+PYBIND11_MODULE(_C, m) {
+  install_where_hook();
+  m.doc() = "Native part of torch_tiny";
+  m.def("device_count", [] { return static_cast<int>(count_devices()); });
+  m.def("current_device", [] { return static_cast<int>(current_device()); });
+  m.def("set_device", [](int i) { set_current_device(static_cast<c10::DeviceIndex>(i)); });
+  m.def("exchange_device", [](int i) {
+    const int old = current_device();
+    if (i >= 0) set_current_device(static_cast<c10::DeviceIndex>(i));
+    return old;
+  });
+  m.def("device_opened", [](int i) { return device_opened(static_cast<c10::DeviceIndex>(i)); });
+  m.def("device_name", [](int i) { return on_device(i, [](Device& d) { return d.name(); }); });
+  m.def("host_visible", &host_visible);
+  m.def("synchronize", [](int i) { on_device(i, [](Device& d) { Engine::of(d).synchronize(); }); });
+  m.def("flush", [](const std::string& cause) {
+    static const std::string step = "step";
+    flush_all(cause == step ? "step" : "flush");
+  }, py::arg("cause") = "flush");
+  m.def("history", &history);
+  m.def("engine_stats", &engine_stats);
+  m.def("memory_stats", &memory_stats);
+  m.def("memory_info", &memory_info);
+  m.def("empty_cache", [](int i) { on_device(i, [](Device& d) { d.empty_cache(); }); });
+  m.def("reset_peak_stats", [](int i) { on_device(i, [](Device& d) { d.reset_peak_stats(); }); });
+  m.def("set_memory_limit", [](int i, size_t bytes) { on_device(i, [&](Device& d) { d.set_memory_limit(bytes); }); });
+  m.def("set_node_bound", [](int i, int64_t n) {
+    on_device(i, [&](Device& d) {
+      GraphLock lock;
+      Engine::of(d).set_node_bound(n);
+    });
+  });
+  m.def("live_nodes", [] {
+    GraphLock lock;
+    return live_nodes();
+  });
+  m.def("fallback_counts", &fallback_counts);
+  m.def("fallback_count", &fallback_count);
+  m.def("reset_fallback_counts", &reset_fallback_counts);
+  m.def("lowered_operators", &lowered_operators);
+  m.def("table_problems", &table_problems);
+  m.def("set_library_folders", &set_library_folders);
+}
+
+}  // namespace
+}  // namespace tiny::glue

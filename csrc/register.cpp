@@ -1,0 +1,133 @@
+// Expands the operator tables. A row registers the schema it names; for a functional row the in-place and out= forms that PyTorch does not
+// make by itself come along.
+#include "register.h"
+
+#include <set>
+
+#include "boxed.h"
+#include "lower/activation.h"
+#include "lower/binary.h"
+#include "lower/conv.h"
+#include "lower/index.h"
+#include "lower/loss.h"
+#include "lower/matmul.h"
+#include "lower/norm.h"
+#include "lower/optim.h"
+#include "lower/pool.h"
+#include "lower/random.h"
+#include "lower/reduce.h"
+#include "lower/rnn.h"
+#include "lower/scan.h"
+#include "lower/scatter.h"
+#include "lower/shape.h"
+#include "lower/softmax.h"
+#include "lower/sort.h"
+#include "lower/unary.h"
+#include "lower/upsample.h"
+
+namespace tiny::glue {
+namespace {
+
+const Row kRows[] = {
+#define ATEN(name, lowering) {name, lowering},
+#define ATEN_WRITES(name, lowering, writes) {name, lowering, writes},
+#define CPU(name, reason)
+#if __has_include("aten_math.def")
+#include "aten_math.def"
+#endif
+#include "aten_nn.def"
+#undef ATEN
+#undef ATEN_WRITES
+#undef CPU
+};
+
+struct CpuRow {
+  const char* name;
+  const char* reason;
+};
+const CpuRow kCpuRows[] = {
+#define ATEN(name, lowering)
+#define ATEN_WRITES(name, lowering, writes)
+#define CPU(name, reason) {name, reason},
+#if __has_include("aten_math.def")
+#include "aten_math.def"
+#endif
+#include "aten_nn.def"
+#undef ATEN
+#undef ATEN_WRITES
+#undef CPU
+};
+
+class Kernel final : public c10::OperatorKernel {
+ public:
+  explicit Kernel(Plan plan) : plan_(std::move(plan)) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const { run_boxed(plan_, op, stack); }
+
+ private:
+  const Plan plan_;
+};
+
+struct Table {
+  std::set<std::string> lowered;
+  std::vector<std::string> problems;
+};
+Table& table() {
+  static auto* t = new Table;
+  return *t;
+}
+
+std::optional<c10::OperatorHandle> find(const std::string& name) {
+  const size_t dot = name.find('.');
+  return c10::Dispatcher::singleton().findSchema(
+    {"aten::" + name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)});
+}
+
+std::string short_name(const c10::OperatorHandle& op) { return toString(op.operator_name()).substr(6); }
+
+/// Whether PyTorch has a kernel for every device in terms of other operators.
+bool is_composite(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) || is_structured(op);
+}
+
+void add(torch::Library& library, const Row& row, const c10::OperatorHandle& op) {
+  const std::string name = short_name(op);
+  table().lowered.insert(name);
+  library.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(make_plan(row, op))));
+}
+
+void expand(torch::Library& library) {
+  std::set<std::string> named;
+  for (const Row& row : kRows)
+    if (!named.insert(row.name).second) table().problems.push_back(std::string(row.name) + ": two rows");
+  for (const CpuRow& row : kCpuRows)
+    if (named.count(row.name)) table().problems.push_back(std::string(row.name) + ": both lowered and on the CPU");
+  std::set<std::string> done;
+  for (const Row& row : kRows) {
+    const auto op = find(row.name);
+    if (!op) {
+      table().problems.push_back(std::string(row.name) + ": this torch has no such operator");
+      continue;
+    }
+    if (!done.insert(row.name).second) continue;
+    if (op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !op->hasKernelForDispatchKey(c10::DispatchKey::Autograd))
+      table().problems.push_back(std::string(row.name) + ": PyTorch differentiates what it is made of, a kernel would hide that");
+    add(library, row, *op);
+    const Forms forms = other_forms(*op);
+    for (const auto& form : {forms.in_place, forms.out})
+      if (form && !is_composite(*form) && !named.count(short_name(*form)) && done.insert(short_name(*form)).second) add(library, row, *form);
+    if (std::string_view(row.name) == "index.Tensor_out") {
+      // Directly, or masks would be counted twice: by PyTorch's shape function and by us.
+      add(library, row, *find("index.Tensor"));
+    }
+  }
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { expand(m); }
+
+}  // namespace
+
+std::vector<std::string> lowered_operators() { return {table().lowered.begin(), table().lowered.end()}; }
+std::vector<std::string> table_problems() { return table().problems; }
+
+}  // namespace tiny::glue

@@ -1,0 +1,134 @@
+#include "tensor.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/TensorFactories.h>
+
+#include "device_state.h"
+#include "errors.h"
+
+namespace tiny::glue {
+namespace {
+
+struct DTypePair {
+  c10::ScalarType torch;
+  DType core;
+};
+// Rows of a complex type name its real part's type.
+constexpr DTypePair kPairs[] = {
+  {c10::ScalarType::Bool, DType::bool_},  {c10::ScalarType::Byte, DType::u8},      {c10::ScalarType::Char, DType::i8},
+  {c10::ScalarType::Short, DType::i16},   {c10::ScalarType::UInt16, DType::u16},   {c10::ScalarType::Int, DType::i32},
+  {c10::ScalarType::UInt32, DType::u32},  {c10::ScalarType::Long, DType::i64},     {c10::ScalarType::UInt64, DType::u64},
+  {c10::ScalarType::BFloat16, DType::bf16}, {c10::ScalarType::Half, DType::f16},   {c10::ScalarType::Float, DType::f32},
+  {c10::ScalarType::Double, DType::f64},  {c10::ScalarType::Float8_e4m3fn, DType::f8e4m3},
+  {c10::ScalarType::Float8_e5m2, DType::f8e5m2},
+  {c10::ScalarType::ComplexHalf, DType::f16}, {c10::ScalarType::ComplexFloat, DType::f32}, {c10::ScalarType::ComplexDouble, DType::f64},
+};
+
+constexpr size_t kScalarTypes = static_cast<size_t>(c10::ScalarType::NumOptions);
+
+constexpr auto kToCore = [] {
+  std::array<DType, kScalarTypes> table{};
+  for (auto& d : table) d = DType::count;
+  for (const auto& p : kPairs) table[static_cast<size_t>(p.torch)] = p.core;
+  return table;
+}();
+
+constexpr auto kToTorch = [] {
+  std::array<c10::ScalarType, static_cast<size_t>(DType::count)> table{};
+  for (auto& t : table) t = c10::ScalarType::Undefined;
+  for (const auto& p : kPairs)
+    if (table[static_cast<size_t>(p.core)] == c10::ScalarType::Undefined) table[static_cast<size_t>(p.core)] = p.torch;
+  return table;
+}();
+
+/// The integer of this size: dtypes without a core dtype are moved, never computed on.
+DType raw_dtype(size_t itemsize) {
+  switch (itemsize) {
+    case 1: return DType::u8;
+    case 2: return DType::u16;
+    case 4: return DType::u32;
+    case 8: return DType::u64;
+    default: TORCH_CHECK(false, "torch_tiny: elements of ", itemsize, " bytes are not supported");
+  }
+}
+
+at::Tensor wrap_storage(c10::intrusive_ptr<c10::StorageImpl> storage, c10::ScalarType dtype) {
+  return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                  c10::scalarTypeToTypeMeta(dtype));
+}
+
+/// torch.utils.deterministic.fill_uninitialized_memory.
+void fill_if_deterministic(at::Tensor& t) {
+  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory()))
+    at::native::fill_empty_deterministic_(t);
+}
+
+}  // namespace
+
+DType core_dtype(c10::ScalarType t) { return t < c10::ScalarType::NumOptions ? kToCore[static_cast<size_t>(t)] : DType::count; }
+c10::ScalarType torch_dtype(DType d) { return kToTorch[static_cast<size_t>(d)]; }
+
+Storage& storage_of(const c10::TensorImpl& t) { return storage_of(*t.unsafe_storage().unsafeGetStorageImpl()); }
+Device& device_of(const c10::TensorImpl& t) { return storage_of(t).device(); }
+
+Geometry geometry(const c10::TensorImpl& t) {
+  const auto type = c10::typeMetaToScalarType(t.dtype());
+  const DType d = core_dtype(type);
+  if (c10::isComplexType(type)) {
+    Geometry g{d, dims(t.sizes()), {}, t.storage_offset() * 2};
+    for (int64_t s : t.strides()) g.strides.push_back(s * 2);
+    g.sizes.push_back(2), g.strides.push_back(1);
+    return g;
+  }
+  return {d == DType::count ? raw_dtype(t.itemsize()) : d, dims(t.sizes()), dims(t.strides()), t.storage_offset()};
+}
+
+tiny::Tensor read(const c10::TensorImpl& t) {
+  const Geometry g = geometry(t);
+  if (t.numel() == 0) return zeros(g.sizes, g.dtype);
+  return storage_of(t).read(g.dtype, g.sizes, g.strides, g.offset);
+}
+
+void write(const c10::TensorImpl& t, const tiny::Tensor& value) {
+  if (t.numel() == 0) return;
+  if (C10_UNLIKELY(!t.is_contiguous())) at::assert_no_internal_overlap(const_cast<c10::TensorImpl*>(&t));
+  const Geometry g = geometry(t);
+  storage_of(t).write(g.sizes, g.strides, g.offset, value);
+}
+
+at::Tensor make_empty(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::DeviceIndex index) {
+  at::detail::check_size_nonnegative(sizes);
+  const size_t nbytes = at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(dtype));
+  at::Tensor t = wrap_storage(make_storage(index, nbytes), dtype);
+  if (sizes.size() != 1 || sizes[0] != 0) t.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  fill_if_deterministic(t);
+  return t;
+}
+
+at::Tensor make_empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex index) {
+  at::detail::check_size_nonnegative(sizes);
+  const size_t nbytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
+  at::Tensor t = wrap_storage(make_storage(index, nbytes), dtype);
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  fill_if_deterministic(t);
+  return t;
+}
+
+at::Tensor make_result(const tiny::Tensor& value, c10::DeviceIndex index, const c10::TensorImpl* like) {
+  const auto dtype = torch_dtype(value.dtype());
+  at::Tensor out;
+  if (like && !like->is_contiguous() && like->sizes() == int_array(value.sizes())) {
+    const auto strides = at::infer_dense_strides(like->sizes(), like->strides());
+    out = make_empty_strided(like->sizes(), strides, dtype, index);
+  } else {
+    out = make_empty(int_array(value.sizes()), dtype, index);
+  }
+  write(out, value);
+  return out;
+}
+
+void raise_two_devices(c10::Device a, c10::Device b) {
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", a, " and ", b, "!");
+}
+
+}  // namespace tiny::glue

@@ -23,7 +23,8 @@ uint32_t structural_hash(Op op, DType dtype, int64_t numel, Arg arg, std::span<U
   uint64_t h = mix(static_cast<uint64_t>(op) << 16 | static_cast<uint64_t>(dtype), arg_hash(op, arg));
   h = mix(h, static_cast<uint64_t>(numel) << 16 | src.size());
   for (const UOp* s : src) h = mix(h, s->refs);
-  return static_cast<uint32_t>(h ^ h >> 32);
+  h = (h ^ h >> 32) * 0xD6E8FEB86659FD93ull;  // the table's place is taken from the low bits: let all of them count
+  return static_cast<uint32_t>(h >> 32);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ UOp* compare_unwidened(const Match& m) {
 UOp* compare_const_unwidened(const Match& m) {
   DType wide = m[c1]->dtype, narrow = m[x]->dtype;
   if (is_bool(narrow) || !holds(wide, m[x])) return nullptr;
-  if (is_float(narrow) != is_float(wide)) return nullptr;
+  if (is_float(narrow) != is_float(wide) || (!is_float(narrow) && !holds(narrow, m[c1]))) return nullptr;
   Arg c = convert(m[c1]->arg, wide, narrow);
   if (convert(c, narrow, wide).bits != m[c1]->arg.bits) return nullptr;
   return alu(m.root->op, {m[x], current_arena().make(Op::CONST, narrow, 1, c, {})});

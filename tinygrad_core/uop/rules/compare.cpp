@@ -151,8 +151,8 @@ constexpr Rule kRules[] = {
   {x != y, call(integer_equal), ints},
   {!(x < y), call(negated_less), bools, when(of_ints)},
   {!(x <= y), call(negated_less_or_equal), bools, when(of_ints)},
-  {!(x == y), x != y},
-  {!(x != y), x == y},
+  {!(x == y), x != y, bools},
+  {!(x != y), x == y, bools},
 
   // bool against a constant
   {x == 1, x, bools, when(of_bools)},

@@ -26,6 +26,9 @@ bool first_is_not_const(const Match& m) { return !m[x]->is(Op::CONST); }
 
 bool second_is_not_const(const Match& m) { return !m[y]->is(Op::CONST); }
 
+bool is_unsigned_root(const Match& m) { return is_unsigned(m.root->dtype); }
+bool is_not_unsigned_root(const Match& m) { return !is_unsigned(m.root->dtype); }
+
 /// a / c = a * (1/c) where 1/c is exact and normal: c is a power of two.
 UOp* divide_by_power_of_two(const Match& m) {
   int exponent;
@@ -81,7 +84,7 @@ constexpr Rule kRules[] = {
   {x * 1, x},
   {x * 0, lit(0), exact},
   {x * -1, -x, floats},
-  {x / 1, x},
+  {x / 1, x, ints},
   {op(Op::FDIV, x, lit(1)), x, floats},
   {op(Op::FDIV, x, c1), call(divide_by_power_of_two), floats},
   {x & 0, lit(0), exact},
@@ -118,11 +121,12 @@ constexpr Rule kRules[] = {
   {neg(neg(x)), x},
   {!!x, x, exact},
   {abs(abs(x)), abs(x)},
-  {abs(neg(x)), abs(x)},
-  {floor(floor(x)), floor(x)},
-  {ceil(ceil(x)), ceil(x)},
-  {trunc(trunc(x)), trunc(x)},
-  {round(round(x)), round(x)},
+  {abs(x), x, ints, when(is_unsigned_root)},
+  {abs(neg(x)), abs(x), all_dtypes, when(is_not_unsigned_root)},
+  {floor(floor(x)), floor(x), floats},
+  {ceil(ceil(x)), ceil(x), floats},
+  {trunc(trunc(x)), trunc(x), floats},
+  {round(round(x)), round(x), floats},
   {x + neg(y), x - y, floats},
   {x - neg(y), x + y, floats},
   {(x & c1) & c2, x & (c1 & c2), exact},
@@ -145,8 +149,8 @@ constexpr Rule kRules[] = {
   {x & y, call(sort_operands), exact},
   {x | y, call(sort_operands), exact},
   {x ^ y, call(sort_operands), exact},
-  {x == y, call(sort_operands), exact},
-  {x != y, call(sort_operands), exact},
+  {x == y, call(sort_operands), bools},
+  {x != y, call(sort_operands), bools},
 };
 
 }  // namespace

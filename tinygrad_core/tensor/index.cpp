@@ -76,18 +76,25 @@ Tensor cat(std::span<const Tensor> parts, int64_t d) {
   return filled.size() <= kSelectParts ? cat_by_select(filled, d, sizes) : cat_by_writes(filled, d, sizes);
 }
 
+Tensor check(const Tensor& value, const Tensor& ok, std::string text, int64_t limit) {
+  TINY_ASSERT(is_bool(ok.dtype()) && (ok.numel() == value.numel() || ok.numel() == 1), "a check has one condition for each value");
+  if (value.numel() == 0) return value;
+  Record r;
+  r.n = limit;
+  r.text = std::move(text);
+  UOp *u = detail::broadcast_source(value.node()), *holds = detail::broadcast_source(ok.node());
+  int64_t width = std::max(u->numel, holds->numel);
+  Ref node = make(Op::CHECK, value.dtype(), width, Arg(intern(std::move(r))), {u, holds});
+  return width == value.numel() ? Tensor(std::move(node), value.sizes()) : full(value.sizes(), Tensor(std::move(node), {}));
+}
+
 Tensor checked_index(const Tensor& index, int64_t limit, std::string_view op, bool allow_negative) {
   TINY_ASSERT(is_int(index.dtype()), "an index is an integer");
   Tensor i = index.cast(kIndex);
   if (i.numel() == 0) return i;
   Tensor low = constant(kIndex, allow_negative ? -limit : int64_t{0}), end = constant(kIndex, limit);
   Tensor ok = binary(Op::AND, ge(i, low), lt(i, end));
-  Record r;
-  r.n = limit;
-  r.text = fmt::format("{}: index {{}} is out of bounds for dimension with size {{}}", op);
-  UOp *value = detail::broadcast_source(i.node()), *holds = detail::broadcast_source(ok.node());
-  Ref node = make(Op::CHECK, kIndex, value->numel, Arg(intern(std::move(r))), {value, holds});
-  Tensor checked = value->numel == i.numel() ? Tensor(std::move(node), i.sizes()) : full(i.sizes(), Tensor(std::move(node), {}));
+  Tensor checked = check(i, ok, fmt::format("{}: index {{}} is out of bounds for dimension with size {{}}", op), limit);
   if (!allow_negative) return checked;
   return where(lt(checked, constant(kIndex, int64_t{0})), checked + end, checked);
 }

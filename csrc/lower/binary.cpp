@@ -1,0 +1,288 @@
+#include "lower/binary.h"
+
+#include <cmath>
+
+#include "lower/nn_util.h"
+
+namespace tiny::lower {
+namespace {
+
+bool is_number(const Args& a, int i) { return a.values[i].kind != ArgKind::Tensor; }
+/// Whether argument i is the number v (a tensor is not).
+bool is_value(const Args& a, int i, double v) { return is_number(a, i) && a.number(i) == v; }
+
+/// x + sign * alpha * y in type d; alpha = 1 costs nothing.
+Tensor add_scaled(const Args& a, DType d, const Tensor& x, Tensor y, int alpha, bool subtract) {
+  if (a.has(alpha) && !is_value(a, alpha, 1)) y = y * a.as(alpha, y.dtype());
+  return (subtract ? x - y : x + y).cast(d);
+}
+
+/// The integer divisor y, and an error raised at the next read where it is 0.
+Tensor checked_divisor(const Tensor& y) { return check(y, ne(y, like(y, 0)), "ZeroDivisionError", 0); }
+
+Tensor differ_in_sign(const Tensor& x, const Tensor& y) { return ne(lt(x, like(x, 0)), lt(y, like(y, 0))); }
+
+Tensor floor_div_int(const Tensor& x, const Tensor& divisor) {
+  Tensor y = checked_divisor(divisor), q = x / y;
+  if (!is_signed(x.dtype())) return q;
+  Tensor rest = x - q * y;
+  return where(ne(rest, like(x, 0)) & differ_in_sign(rest, y), q - like(x, 1), q);
+}
+
+/// Python's floor division: exact quotient rounded down, from fmod, so that q * y + remainder is x.
+/// Source: CPython, Objects/floatobject.c, float_floor_div (for the idea of starting from fmod).
+Tensor floor_div_float(const Tensor& x, const Tensor& y) {
+  Tensor zero = like(x, 0), rest = binary(Op::MOD, x, y), q = (x - rest) / y;
+  q = where(ne(rest, zero) & differ_in_sign(rest, y), q - 1.0, q);
+  Tensor down = q.unary(Op::FLOOR);
+  down = where(lt(like(x, 0.5), q - down), down + 1.0, down);
+  Tensor signed_zero = where(sign_bit(x / y), like(x, -0.0), zero);
+  return where(eq(y, zero), x / y, where(eq(q, zero), signed_zero, down));
+}
+
+/// x to the integer power n >= 0, wrapping.
+Tensor power_int(Tensor x, int64_t n) {
+  Tensor r;
+  for (; n; n >>= 1) {
+    if (n & 1) r = r.defined() ? r * x : x;
+    if (n > 1) x = x * x;
+  }
+  return r.defined() ? r : full(x.sizes(), like(x, 1));
+}
+
+/// Elementwise integer power by squaring, one step for each bit of the exponent. A negative exponent gives 0 but for x = 1 and x = -1.
+Tensor power_int(Tensor x, Tensor n) {
+  DType d = x.dtype();
+  Tensor zero = like(n, 0), one = like(x, 1), negative = is_signed(d) ? lt(n, zero) : truth(false);
+  Tensor unit = where(eq(x, one), one, is_signed(d) ? where(eq(x, like(x, -1)), where(ne(n & like(n, 1), zero), x, one), like(x, 0)) : like(x, 0));
+  Tensor r = full(x.sizes(), one);
+  int bits = info(d).bits - is_signed(d);
+  for (int k = 0; k < bits; ++k) {
+    r = where(ne(n & constant(d, int64_t{1} << k), zero), r * x, r);
+    x = x * x;
+  }
+  return is_signed(d) ? where(negative, unit, r) : r;
+}
+
+/// Exponents with a cheaper and exact form.
+Tensor power_by_number(const Tensor& x, double e) {
+  if (e == 0) return full(x.sizes(), like(x, 1));
+  if (e == 1) return x;
+  if (e == 2) return x * x;
+  if (e == 3) return x * x * x;
+  if (e == 0.5) return sqrt(x);
+  if (e == -0.5) return recip(sqrt(x));
+  if (e == -1) return recip(x);
+  if (e == -2) return recip(x * x);
+  return binary(Op::POW, x, scalar(x.dtype(), e));
+}
+
+Tensor log_add_exp(Args& a, double base) {
+  DType d = a.common_float({0, 1});
+  Tensor x = operand(a, 0, d), y = operand(a, 1, d), top = maximum(x, y), apart = -abs(x - y);
+  Tensor rest = base == 2 ? apart.unary(Op::EXP2).unary(Op::LOG1P) * M_LOG2E : exp(apart).unary(Op::LOG1P);
+  Tensor same_infinity = eq(x, y) & eq(abs(x), like(x, INFINITY));
+  return where(same_infinity, x, top + rest).cast(d);
+}
+
+/// x * f(y), 0 where x is 0, NaN where y is.
+template <class F> Tensor times_log(Args& a, F f) {
+  DType d = a.common_float({0, 1});
+  Tensor x = operand(a, 0, d), y = operand(a, 1, d);
+  return where(ne(y, y), like(y, NAN), where(eq(x, like(x, 0)), like(x, 0), x * f(y))).cast(d);
+}
+
+Tensor extreme_without_nan(Args& a, Op op) {
+  DType d = a.common({0, 1});
+  Tensor x = a.as(0, d), y = a.as(1, d);
+  if (!is_float(d)) return binary(op, x, y);
+  return where(ne(x, x), y, where(ne(y, y), x, binary(op, x, y)));
+}
+
+}  // namespace
+
+Tensor add(Args& a) {
+  DType d = a.common({0, 1});
+  return add_scaled(a, d, operand(a, 0, d), operand(a, 1, d), 2, false);
+}
+Tensor sub(Args& a) {
+  DType d = a.common({0, 1});
+  return add_scaled(a, d, operand(a, 0, d), operand(a, 1, d), 2, true);
+}
+Tensor rsub(Args& a) {
+  DType d = a.common({0, 1});
+  return add_scaled(a, d, operand(a, 1, d), operand(a, 0, d), 2, true);
+}
+
+Tensor mul(Args& a) {
+  DType d = a.common({0, 1});
+  return (operand(a, 0, d) * operand(a, 1, d)).cast(d);
+}
+
+Tensor div(Args& a) { return float_binary<Op::FDIV>(a); }
+
+Tensor div_mode(Args& a) {
+  if (!a.has(2)) return div(a);
+  DType d = a.common({0, 1});
+  if (is_bool(d)) fail(ErrorKind::Runtime, "div with a rounding mode is not implemented for 'Bool'");
+  Tensor x = operand(a, 0, d), y = operand(a, 1, d);
+  if (a.text(2) == "trunc") return is_float(d) ? (x / y).unary(Op::TRUNC).cast(d) : x / checked_divisor(y);
+  if (a.text(2) != "floor")
+    fail(ErrorKind::Runtime, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '" + std::string(a.text(2)) + "'");
+  return is_float(d) ? floor_div_float(x, y).cast(d) : floor_div_int(x, y);
+}
+
+Tensor floor_divide(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor x = operand(a, 0, d), y = operand(a, 1, d);
+  return is_float(d) ? floor_div_float(x, y).cast(d) : floor_div_int(x, y);
+}
+
+Tensor fmod(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor x = operand(a, 0, d), y = operand(a, 1, d);
+  return binary(Op::MOD, x, is_float(d) ? y : checked_divisor(y)).cast(d);
+}
+
+Tensor remainder(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor x = operand(a, 0, d), y = operand(a, 1, d);
+  if (!is_float(d)) y = checked_divisor(y);
+  Tensor rest = binary(Op::MOD, x, y);
+  if (is_unsigned(d)) return rest;
+  return where(ne(rest, like(x, 0)) & differ_in_sign(rest, y), rest + y, rest).cast(d);
+}
+
+Tensor pow(Args& a) {
+  DType d = a.common({0, 1});
+  if (is_value(a, 0, 1)) return full(a.tensor(1).sizes(), constant(d, int64_t{1}));
+  if (is_bool(d)) return a.as(0, d) | !a.as(1, d);
+  if (!is_float(d)) {
+    if (!is_number(a, 1)) return power_int(a.as(0, d), a.as(1, d));
+    if (a.integer(1) < 0) fail(ErrorKind::Runtime, "Integers to negative integer powers are not allowed.");
+    return power_int(a.as(0, d), a.integer(1));
+  }
+  Tensor x = operand(a, 0, d);
+  if (is_number(a, 1)) return power_by_number(x, a.number(1)).cast(d);
+  Tensor y = operand(a, 1, d);
+  return (is_value(a, 0, 2) ? y.unary(Op::EXP2) : binary(Op::POW, x, y)).cast(d);
+}
+
+Tensor addcmul(Args& a) {
+  DType d = a.common({0, 1, 2});
+  Tensor t = operand(a, 1, d);
+  if (!is_value(a, 3, 1)) t = t * a.as(3, t.dtype());
+  return (operand(a, 0, d) + t * operand(a, 2, d)).cast(d);
+}
+
+Tensor addcdiv(Args& a) {
+  DType d = a.common({0, 1, 2});
+  Tensor t = operand(a, 1, d);
+  if (!is_value(a, 3, 1)) t = t * a.as(3, t.dtype());
+  return (operand(a, 0, d) + t / operand(a, 2, d)).cast(d);
+}
+
+Tensor lerp(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor start = operand(a, 0, d), end = operand(a, 1, d), step = end - start, w = operand(a, 2, d).cast(start.dtype());
+  // Counted from the nearer end, so that weights 0 and 1 give the ends exactly.
+  auto from_start = [&] { return start + w * step; };
+  auto from_end = [&] { return end - step * (like(w, 1) - w); };
+  if (is_number(a, 2)) return (std::abs(a.number(2)) < 0.5 ? from_start() : from_end()).cast(d);
+  return where(lt(abs(w), like(w, 0.5)), from_start(), from_end()).cast(d);
+}
+
+Tensor clamp(Args& a) {
+  if (!a.has(1) && !a.has(2)) fail(ErrorKind::Runtime, "torch.clamp: At least one of 'min' or 'max' must not be None");
+  DType d = a.common({0, 1, 2});
+  Tensor x = a.as(0, d);
+  if (a.has(1)) x = maximum(x, a.as(1, d));
+  return a.has(2) ? minimum(x, a.as(2, d)) : x;
+}
+Tensor clamp_min(Args& a) { return exact_binary<Op::MAX>(a); }
+Tensor clamp_max(Args& a) { return exact_binary<Op::MIN>(a); }
+
+Tensor fmax(Args& a) { return extreme_without_nan(a, Op::MAX); }
+Tensor fmin(Args& a) { return extreme_without_nan(a, Op::MIN); }
+
+Tensor copysign(Args& a) {
+  DType d = a.common_float({0, 1});
+  Tensor size = abs(a.as(0, d));
+  return where(sign_bit(a.as(1, d)), -size, size);
+}
+
+Tensor heaviside(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor x = a.as(0, d), zero = like(x, 0);
+  return where(eq(x, zero), a.as(1, d), lt(zero, x).cast(d));
+}
+
+Tensor hypot(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor x = operand(a, 0, d), y = operand(a, 1, d);
+  // Squares of f32 neither overflow nor lose bits in f64.
+  if (x.dtype() == DType::f32) {
+    Tensor p = x.cast(DType::f64), q = y.cast(DType::f64), r = sqrt(p * p + q * q).cast(DType::f32);
+    Tensor infinite = eq(abs(x), like(x, INFINITY)) | eq(abs(y), like(y, INFINITY));
+    return where(infinite, like(x, INFINITY), r).cast(d);
+  }
+  Tensor p = abs(x), q = abs(y), top = maximum(p, q), ratio = minimum(p, q) / top;
+  Tensor r = where(eq(top, like(x, 0)), top, top * sqrt(ratio * ratio + 1.0));
+  return where(eq(p, like(x, INFINITY)) | eq(q, like(x, INFINITY)), like(x, INFINITY), r).cast(d);
+}
+
+Tensor isin(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor x = a.as(0, d), tests = a.as(1, d).reshape({-1});
+  int64_t last[] = {x.dim()};
+  Tensor found = eq(x.unsqueeze(-1), tests).reduce(Op::OR, last);
+  return a.flag(3) ? !found : found;
+}
+
+Tensor logaddexp(Args& a) { return log_add_exp(a, M_E); }
+Tensor logaddexp2(Args& a) { return log_add_exp(a, 2); }
+
+Tensor masked_fill(Args& a) {
+  const Tensor& x = a.tensor(0);
+  const Tensor& mask = a.tensor(1);
+  if (!is_bool(mask.dtype())) fail(ErrorKind::Runtime, std::string("masked_fill_ only supports boolean masks, but got mask with dtype ") +
+                                                           scalar_type_name(mask.dtype()));
+  if (a.values[2].kind == ArgKind::Tensor && a.tensor(2).dim() != 0)
+    fail(ErrorKind::Runtime, "masked_fill only supports a 0-dimensional value tensor, but got tensor with " +
+                                 std::to_string(a.tensor(2).dim()) + " dimension(s).");
+  return where(mask, a.as(2, x.dtype()), x);
+}
+
+/// One step through the numbers that a float dtype holds: integers of the same bits are in the same order.
+Tensor nextafter(Args& a) {
+  DType d = a.common({0, 1}), bits = itemsize(d) == 8 ? DType::i64 : itemsize(d) == 4 ? DType::i32 : DType::i16;
+  Tensor x = a.as(0, d), y = a.as(1, d), zero = like(x, 0), i = x.bitcast(bits);
+  Tensor away = eq(lt(x, y), lt(zero, x));  // from zero
+  Tensor least = where(sign_bit(y), (constant(bits, int64_t{1})).bitcast(d).unary(Op::NEG), constant(bits, int64_t{1}).bitcast(d));
+  Tensor next = where(eq(x, zero), least, where(away, i + like(i, 1), i - like(i, 1)).bitcast(d));
+  Tensor nan = ne(x, x) | ne(y, y);
+  return where(nan, like(x, NAN), where(eq(x, y), y, next));
+}
+
+Tensor shift_left(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor x = a.as(0, d), n = a.as(1, d), bits = constant(d, int64_t{info(d).bits});
+  return where(ge(n, like(n, 0)) & lt(n, bits), binary(Op::SHL, x, n), like(x, 0));
+}
+
+Tensor shift_right(Args& a) {
+  DType d = a.common({0, 1});
+  Tensor x = a.as(0, d), n = a.as(1, d), bits = constant(d, int64_t{info(d).bits});
+  Tensor fill = is_signed(d) ? where(lt(x, like(x, 0)), like(x, -1), like(x, 0)) : like(x, 0);
+  return where(ge(n, like(n, 0)) & lt(n, bits), binary(Op::SHR, x, n), fill);
+}
+
+Tensor where(Args& a) {
+  DType d = a.common({1, 2});
+  return where(a.as(0, DType::bool_), a.as(1, d), a.as(2, d));
+}
+
+Tensor xlogy(Args& a) { return times_log(a, [](const Tensor& y) { return log(y); }); }
+Tensor xlog1py(Args& a) { return times_log(a, [](const Tensor& y) { return y.unary(Op::LOG1P); }); }
+
+}  // namespace tiny::lower

@@ -1,0 +1,166 @@
+#include "lower/loss.h"
+
+#include <fmt/format.h>
+
+#include "lower/nn_util.h"
+
+namespace tiny::lower {
+namespace {
+
+enum Reduction : int64_t { kNone, kMean, kSum };
+
+/// The loss of each element, reduced and rounded to d.
+Tensor reduced(const Tensor& loss, int64_t reduction, DType d) {
+  if (reduction == kNone) return loss.cast(d);
+  Tensor total = loss.dim() == 0 ? loss : loss.sum();
+  return (reduction == kMean ? total / static_cast<double>(loss.numel()) : total).cast(d);
+}
+
+/// What the gradient of each element is multiplied with.
+Tensor spread(const Tensor& grad, const Tensor& x, int64_t reduction) {
+  return reduction == kMean ? grad / static_cast<double>(x.numel()) : grad;
+}
+
+/// f(x - target) for each element.
+template <class F> Tensor distance_loss(Args& a, F f) {
+  DType d = a.common({0, 1});
+  return reduced(f(operand(a, 0, d) - operand(a, 1, d)), a.integer(2), d);
+}
+/// Its gradient: slope(x - target) times grad_output.
+template <class F> Tensor distance_gradient(Args& a, F slope) {
+  DType d = a.common({1, 2});
+  Tensor x = operand(a, 1, d), g = operand(a, 0, d);
+  Tensor apart = x - operand(a, 2, d);
+  return (slope(apart) * spread(g, apart, a.integer(3))).cast(d);
+}
+
+// ---- nll_loss on values laid out as [N, C, S]: S positions for each sample
+
+struct Nll {
+  Tensor target;   // [N, S], within 0..C-1; 0 where ignored
+  Tensor ignored;  // [N, S]
+  Tensor weight;   // [N, S] of the target's class, 0 where ignored
+  int64_t n, c, s;
+};
+
+Nll nll(const Args& a, const Tensor& x, int target, int weight, int ignore, DType compute) {
+  Nll r;
+  r.c = x.dim() == 1 ? x.size(0) : x.size(1);
+  r.n = x.dim() == 1 ? 1 : x.size(0);
+  r.s = 1;
+  for (int64_t k = 2; k < x.dim(); ++k) r.s *= x.size(k);
+  Dims shape{r.n, r.s};
+  Tensor t = a.as(target, DType::i64).reshape(shape), zero = index_constant(0);
+  r.ignored = eq(t, a.as(ignore, DType::i64));
+  Tensor inside = ge(t, zero) & lt(t, index_constant(r.c));
+  Tensor known = check(t, r.ignored | inside, "Target {} is out of bounds.", r.c);
+  r.target = where(r.ignored, zero, known);
+  Tensor w = a.has(weight) ? gather_flat(a.as(weight, compute), r.target) : full(shape, constant(compute, 1.0));
+  r.weight = where(r.ignored, constant(compute, 0.0), w);
+  return r;
+}
+
+Results nll_forward(Args& a) {
+  const Tensor& self = a.tensor(0);
+  DType d = self.dtype(), c = compute_dtype(d);
+  Nll v = nll(a, self, 1, 2, 4, c);
+  Tensor base = (iota(v.n) * index_constant(v.c * v.s)).reshape({v.n, 1}) + iota(v.s).reshape({1, v.s});
+  Tensor at = base + v.target * index_constant(v.s);
+  Tensor picked = v.c == 0 ? full({v.n, v.s}, constant(c, 0.0)) : gather_flat(self, at).cast(c);
+  Tensor loss = where(v.ignored, constant(c, 0.0), -(picked * v.weight));
+  int64_t reduction = a.integer(3);
+  if (reduction == kNone) return {loss.reshape(a.tensor(1).sizes()).cast(d), full({}, constant(d, 0.0))};
+  Tensor total = loss.sum(), weight = v.weight.sum();
+  return {(reduction == kMean ? total / weight : total).cast(d), weight.cast(d)};
+}
+
+Tensor nll_gradient(Args& a) {
+  const Tensor& self = a.tensor(1);
+  DType d = self.dtype(), c = compute_dtype(d);
+  Nll v = nll(a, self, 2, 3, 5, c);
+  Tensor g = a.as(0, c);
+  int64_t reduction = a.integer(4);
+  if (reduction == kMean) g = g / a.as(6, c);
+  if (g.dim() > 0) g = g.reshape({v.n, v.s});
+  Tensor each = where(v.ignored, constant(c, 0.0), -(v.weight * g)).reshape({v.n, 1, v.s});
+  Tensor hit = eq(iota(v.c).reshape({v.c, 1}), v.target.reshape({v.n, 1, v.s}));
+  return where(hit, each, constant(c, 0.0)).reshape(self.sizes()).cast(d);
+}
+
+void check_nll2d(const Tensor& x, const Tensor& t) {
+  if (t.dim() != 3) fail(ErrorKind::Runtime, fmt::format("only batches of spatial targets supported (3D tensors) but got targets of dimension: {}", t.dim()));
+  if (x.dim() != 4) fail(ErrorKind::Runtime, fmt::format("only batches of spatial inputs supported (4D tensors), but got input of dimension: {}", x.dim()));
+  if (x.size(0) != t.size(0) || x.size(2) != t.size(1) || x.size(3) != t.size(2))
+    fail(ErrorKind::Runtime, fmt::format("size mismatch (got input: {}, target: {}", sizes_text(x.sizes()), sizes_text(t.sizes())));
+}
+
+}  // namespace
+
+Tensor mse_loss(Args& a) {
+  return distance_loss(a, [](const Tensor& z) { return z * z; });
+}
+Tensor mse_loss_backward(Args& a) {
+  return distance_gradient(a, [](const Tensor& z) { return z * 2.0; });
+}
+
+Tensor smooth_l1_loss(Args& a) {
+  double beta = a.number(3);
+  return distance_loss(a, [&](const Tensor& z) {
+    Tensor size = abs(z), b = scalar(z.dtype(), beta);
+    if (beta == 0) return size;
+    return where(lt(size, b), size * 0.5 * size / b, size - b * 0.5);
+  });
+}
+Tensor smooth_l1_loss_backward(Args& a) {
+  double beta = a.number(4);
+  return distance_gradient(a, [&](const Tensor& z) {
+    Tensor b = scalar(z.dtype(), beta), direction = where(lt(z, like(z, 0)), like(z, -1), where(lt(like(z, 0), z), like(z, 1), z));
+    return beta == 0 ? direction : where(lt(abs(z), b), z / b, direction);
+  });
+}
+
+Tensor huber_loss(Args& a) {
+  if (a.number(3) <= 0) fail(ErrorKind::Runtime, "huber_loss does not support non-positive values for delta.");
+  return distance_loss(a, [&](const Tensor& z) {
+    Tensor size = abs(z), delta = scalar(z.dtype(), a.number(3));
+    return where(le(size, delta), size * 0.5 * size, delta * (size - delta * 0.5));
+  });
+}
+Tensor huber_loss_backward(Args& a) {
+  return distance_gradient(a, [&](const Tensor& z) {
+    Tensor delta = scalar(z.dtype(), a.number(4));
+    return clip(z, -delta, delta);
+  });
+}
+
+Tensor binary_cross_entropy(Args& a) {
+  DType d = a.tensor(0).dtype();
+  Tensor x = widened(a, 0), t = a.as(1, x.dtype()), one = like(x, 1), floor = like(x, -100);
+  Tensor ok = ge(x, like(x, 0)) & le(x, one);
+  x = check(x, ok | ne(x, x), "all elements of input should be between 0 and 1", 0);
+  Tensor loss = (t - one) * maximum((-x).unary(Op::LOG1P), floor) - t * maximum(log(x), floor);
+  if (a.has(2)) loss = loss * a.as(2, x.dtype());
+  return reduced(loss, a.integer(3), d);
+}
+
+Tensor binary_cross_entropy_backward(Args& a) {
+  DType d = a.tensor(1).dtype();
+  Tensor x = widened(a, 1), t = a.as(2, x.dtype()), g = a.as(0, x.dtype());
+  Tensor slope = (x - t) / maximum((like(x, 1) - x) * x, like(x, 1e-12));
+  Tensor r = slope * g;
+  if (a.has(3)) r = r * a.as(3, x.dtype());
+  return spread(r, x, a.integer(4)).cast(d);
+}
+
+Results nll_loss(Args& a) { return nll_forward(a); }
+Tensor nll_loss_backward(Args& a) { return nll_gradient(a); }
+Results nll_loss2d(Args& a) {
+  check_nll2d(a.tensor(0), a.tensor(1));
+  return nll_forward(a);
+}
+Tensor nll_loss2d_backward(Args& a) {
+  check_nll2d(a.tensor(1), a.tensor(2));
+  return nll_gradient(a);
+}
+
+}  // namespace tiny::lower

@@ -1,0 +1,236 @@
+#include "lower/norm.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "lower/nn_util.h"
+#include "lower/reduce.h"
+
+namespace tiny::lower {
+namespace {
+
+Dims trailing_axes(int64_t ndim, int64_t count) {
+  Dims axes;
+  for (int64_t d = ndim - count; d < ndim; ++d) axes.push_back(d);
+  return axes;
+}
+
+/// Axes of x [N, C, ...] but C.
+Dims all_but_channels(const Tensor& x) {
+  Dims axes;
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (d != 1) axes.push_back(d);
+  return axes;
+}
+
+/// v [C] so that it broadcasts against x [N, C, ...].
+Tensor per_channel(const Tensor& v, const Tensor& x) {
+  Dims shape(x.dim(), 1);
+  shape[1] = x.size(1);
+  return v.reshape(shape);
+}
+
+/// Argument i in type c, undefined if it is missing.
+Tensor optional(const Args& a, int i, DType c) { return a.has(i) ? a.as(i, c) : Tensor(); }
+
+/// x * w + b with either missing.
+Tensor scaled(Tensor x, const Tensor& w, const Tensor& b) {
+  if (w.defined()) x = x * w;
+  return b.defined() ? x + b : x;
+}
+
+struct Stats {
+  Tensor mean, var;  // dimensions kept
+};
+Stats stats(const Tensor& x, const Dims& axes) {
+  Tensor mean = mean_of(x, axes), apart = x - mean;
+  return {mean, mean_of(apart * apart, axes)};
+}
+Tensor inverse_std(const Tensor& var, double eps) { return recip(sqrt(var + scalar(var.dtype(), eps))); }
+
+/// Gradient of (x - mean(x)) * rstd(x) with respect to x, for grad g and normalised value n: rstd * (g - mean(g) - n * mean(g * n)).
+Tensor normalised_gradient(const Tensor& g, const Tensor& n, const Tensor& rstd, const Dims& axes) {
+  return rstd * (g - mean_of(g, axes) - n * mean_of(g * n, axes));
+}
+
+int64_t checked_normalized(const Args& a, const Tensor& x, int shape) {
+  const Dims& want = a.ints(shape);
+  bool fits = !want.empty() && x.dim() >= static_cast<int64_t>(want.size());
+  for (size_t k = 0; fits && k < want.size(); ++k) fits = x.size(x.dim() - want.size() + k) == want[k];
+  if (!fits)
+    fail(ErrorKind::Runtime, fmt::format("Given normalized_shape={}, expected input with shape [*, {}], but got input of size{}", sizes_text(want),
+                                         fmt::join(want.begin(), want.end(), ", "), sizes_text(x.sizes())));
+  return static_cast<int64_t>(want.size());
+}
+
+/// Sum over the leading axes, in the shape of the trailing ones.
+Tensor sum_leading(const Tensor& x, int64_t trailing) {
+  Dims axes;
+  for (int64_t d = 0; d < x.dim() - trailing; ++d) axes.push_back(d);
+  return axes.empty() ? x : x.sum(axes);
+}
+
+bool wanted(const Args& a, int mask, size_t k) { return a.ints(mask)[k] != 0; }
+
+}  // namespace
+
+Results layer_norm(Args& a) {
+  DType d = a.tensor(0).dtype();
+  Tensor x = widened(a, 0);
+  Dims axes = trailing_axes(x.dim(), checked_normalized(a, x, 1));
+  Stats s = stats(x, axes);
+  Tensor rstd = inverse_std(s.var, a.number(4));
+  Tensor y = scaled((x - s.mean) * rstd, optional(a, 2, x.dtype()), optional(a, 3, x.dtype()));
+  return {y.cast(d), s.mean, rstd};
+}
+
+Results layer_norm_backward(Args& a) {
+  DType d = a.tensor(1).dtype();
+  Tensor g = widened(a, 0), x = widened(a, 1), rstd = a.as(4, x.dtype()), w = optional(a, 5, x.dtype());
+  int64_t count = static_cast<int64_t>(a.ints(2).size());
+  Tensor n = (x - a.as(3, x.dtype())) * rstd;
+  Results r(3);
+  if (wanted(a, 7, 0)) r[0] = normalised_gradient(w.defined() ? g * w : g, n, rstd, trailing_axes(x.dim(), count)).cast(d);
+  if (wanted(a, 7, 1) && a.has(5)) r[1] = sum_leading(g * n, count).cast(a.tensor(5).dtype());
+  if (wanted(a, 7, 2) && a.has(6)) r[2] = sum_leading(g, count).cast(a.tensor(6).dtype());
+  return r;
+}
+
+Results rms_norm(Args& a) {
+  DType d = a.tensor(0).dtype();
+  Tensor x = widened(a, 0);
+  Dims axes = trailing_axes(x.dim(), checked_normalized(a, x, 1));
+  double eps = a.number(3, x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
+  Tensor rstd = inverse_std(mean_of(x * x, axes), eps);
+  return {scaled(x * rstd, optional(a, 2, x.dtype()), {}).cast(d), rstd};
+}
+
+Results rms_norm_backward(Args& a) {
+  DType d = a.tensor(1).dtype();
+  Tensor g = widened(a, 0), x = widened(a, 1), rstd = a.as(3, x.dtype()), w = optional(a, 4, x.dtype()), n = x * rstd;
+  int64_t count = static_cast<int64_t>(a.ints(2).size());
+  Results r(2);
+  Tensor gw = w.defined() ? g * w : g;
+  if (wanted(a, 5, 0)) r[0] = (rstd * (gw - n * mean_of(gw * n, trailing_axes(x.dim(), count)))).cast(d);
+  if (wanted(a, 5, 1) && a.has(4)) r[1] = sum_leading(g * n, count).cast(a.tensor(4).dtype());
+  return r;
+}
+
+Results group_norm(Args& a) {
+  const Tensor& input = a.tensor(0);
+  int64_t n = a.integer(3), c = a.integer(4), area = a.integer(5), groups = a.integer(6);
+  Tensor x = widened(a, 0).reshape({n, groups, c / groups, area});
+  Dims axes{2, 3};
+  Stats s = stats(x, axes);
+  Tensor rstd = inverse_std(s.var, a.number(7)), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
+  Dims channels{groups, c / groups, 1};
+  Tensor y = scaled((x - s.mean) * rstd, w.defined() ? w.reshape(channels) : w, b.defined() ? b.reshape(channels) : b);
+  return {y.reshape(input.sizes()).cast(input.dtype()), s.mean.reshape({n, groups}), rstd.reshape({n, groups})};
+}
+
+Results group_norm_backward(Args& a) {
+  const Tensor& input = a.tensor(1);
+  int64_t n = a.integer(5), c = a.integer(6), area = a.integer(7), groups = a.integer(8);
+  Dims shape{n, groups, c / groups, area}, row{n, groups, 1, 1};
+  Tensor g = widened(a, 0).reshape(shape), x = widened(a, 1).reshape(shape), w = optional(a, 4, x.dtype());
+  Tensor rstd = a.as(3, x.dtype()).reshape(row), normal = (x - a.as(2, x.dtype()).reshape(row)) * rstd;
+  Results r(3);
+  Dims axes{2, 3}, others{0, 3};
+  DType wd = a.has(4) ? a.tensor(4).dtype() : input.dtype();
+  Tensor gw = w.defined() ? g * w.reshape({groups, c / groups, 1}) : g;
+  if (wanted(a, 9, 0)) r[0] = normalised_gradient(gw, normal, rstd, axes).reshape(input.sizes()).cast(input.dtype());
+  if (wanted(a, 9, 1)) r[1] = (g * normal).sum(others).reshape({c}).cast(wd);
+  if (wanted(a, 9, 2)) r[2] = g.sum(others).reshape({c}).cast(wd);
+  return r;
+}
+
+namespace {
+
+/// old * (1 - momentum) + batch * momentum, in the running statistic's own dtype.
+Tensor running(const Args& a, int i, const Tensor& batch, int momentum) {
+  if (!a.has(i)) return {};
+  DType d = a.tensor(i).dtype(), c = compute_dtype(d);
+  Tensor m = scalar(c, a.number(momentum)), rest = scalar(c, 1 - a.number(momentum));
+  return (a.as(i, c) * rest + batch.cast(c) * m).cast(d);
+}
+
+/// Of n elements; the running variance is the unbiased one.
+double elements_per_channel(const Tensor& x) { return static_cast<double>(x.size(1) ? x.numel() / x.size(1) : 0); }
+Tensor unbiased(const Tensor& var, double n) { return var * (n / (n - 1)); }
+
+void check_batch_norm_input(const Tensor& x) {
+  if (x.dim() < 2) fail(ErrorKind::Runtime, fmt::format("batch_norm: expected at least 2 dimensions, got {}", x.dim()));
+}
+
+Results batch_norm_training(Args& a, int mean, int var, int momentum, int eps) {
+  DType d = a.tensor(0).dtype();
+  Tensor x = widened(a, 0), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
+  Stats s = stats(x, all_but_channels(x));
+  Tensor rstd = inverse_std(s.var, a.number(eps));
+  Tensor y = scaled((x - s.mean) * rstd, w.defined() ? per_channel(w, x) : w, b.defined() ? per_channel(b, x) : b);
+  Dims c{x.size(1)};
+  Results r{y.cast(d), s.mean.reshape(c), rstd.reshape(c)};
+  if (mean < 0) return r;
+  r.push_back(running(a, mean, r[1], momentum));
+  r.push_back(running(a, var, unbiased(s.var.reshape(c), elements_per_channel(x)), momentum));
+  return r;
+}
+
+}  // namespace
+
+Results batch_norm(Args& a) {
+  check_batch_norm_input(a.tensor(0));
+  if (a.flag(5)) return batch_norm_training(a, 3, 4, 6, 7);
+  DType d = a.tensor(0).dtype();
+  Tensor x = widened(a, 0), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
+  // One multiplication and one addition for each element: the factors are computed for each channel.
+  Tensor rstd = inverse_std(a.as(4, x.dtype()), a.number(7)), factor = w.defined() ? rstd * w : rstd;
+  Tensor y = (x - per_channel(a.as(3, x.dtype()), x)) * per_channel(factor, x);
+  if (b.defined()) y = y + per_channel(b, x);
+  return {y.cast(d), no_elements(x.dtype()), no_elements(x.dtype()), Tensor(), Tensor()};
+}
+
+Results batch_norm_no_stats(Args& a) {
+  check_batch_norm_input(a.tensor(0));
+  return batch_norm_training(a, -1, -1, 4, 5);
+}
+
+Results batch_norm_backward(Args& a) {
+  DType d = a.tensor(1).dtype();
+  Tensor g = widened(a, 0), x = widened(a, 1), w = optional(a, 2, x.dtype());
+  bool train = a.flag(7);
+  Dims axes = all_but_channels(x);
+  Tensor mean = per_channel(a.as(train ? 5 : 3, x.dtype()), x);
+  Tensor rstd = per_channel(train ? a.as(6, x.dtype()) : inverse_std(a.as(4, x.dtype()), a.number(8)), x);
+  Tensor n = (x - mean) * rstd, gw = w.defined() ? g * per_channel(w, x) : g;
+  Results r(3);
+  DType wd = a.has(2) ? a.tensor(2).dtype() : d;
+  if (wanted(a, 9, 0)) r[0] = (train ? normalised_gradient(gw, n, rstd, axes) : gw * rstd).cast(d);
+  if (wanted(a, 9, 1)) r[1] = (g * n).sum(axes).cast(wd);
+  if (wanted(a, 9, 2)) r[2] = g.sum(axes).cast(wd);
+  return r;
+}
+
+Results batch_norm_stats(Args& a) {
+  Tensor x = widened(a, 0);
+  Stats s = stats(x, all_but_channels(x));
+  Dims c{x.size(1)};
+  return {s.mean.reshape(c), inverse_std(s.var, a.number(1)).reshape(c)};
+}
+
+Tensor batch_norm_elemt(Args& a) {
+  Tensor x = widened(a, 0), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
+  Tensor n = (x - per_channel(a.as(3, x.dtype()), x)) * per_channel(a.as(4, x.dtype()), x);
+  return scaled(n, w.defined() ? per_channel(w, x) : w, b.defined() ? per_channel(b, x) : b).cast(a.tensor(0).dtype());
+}
+
+Results batch_norm_update_stats(Args& a) {
+  Tensor x = widened(a, 0);
+  Stats s = stats(x, all_but_channels(x));
+  Dims c{x.size(1)};
+  Tensor mean = s.mean.reshape(c), var = s.var.reshape(c);
+  return {mean, var, running(a, 1, mean, 3), running(a, 2, unbiased(var, elements_per_channel(x)), 3)};
+}
+
+}  // namespace tiny::lower

@@ -1,0 +1,33 @@
+// Layer, group, batch and RMS normalisation, with gradients. Statistics of reduced floats are f32.
+#pragma once
+#include "lower/pointwise.h"
+
+namespace tiny::lower {
+
+/// native_layer_norm(input, normalized_shape, weight?, bias?, eps) -> output, mean, rstd (input's leading sizes, then ones).
+Results layer_norm(Args& a);
+/// native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight?, bias?, output_mask[3])
+Results layer_norm_backward(Args& a);
+/// _fused_rms_norm(input, normalized_shape, weight?, eps?) -> output, rstd
+Results rms_norm(Args& a);
+/// _fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight?, output_mask[2])
+Results rms_norm_backward(Args& a);
+/// native_group_norm(input, weight?, bias?, N, C, HxW, group, eps) -> output, mean [N, G], rstd [N, G]
+Results group_norm(Args& a);
+/// native_group_norm_backward(grad_out, input, mean, rstd, weight?, N, C, HxW, group, output_mask[3])
+Results group_norm_backward(Args& a);
+/// native_batch_norm(input [N, C, ...], weight?, bias?, running_mean?, running_var?, training, momentum, eps) -> output, save_mean [C],
+/// save_invstd [C] (without elements when not training), then the new running statistics.
+Results batch_norm(Args& a);
+/// _native_batch_norm_legit.no_stats(input, weight?, bias?, training, momentum, eps)
+Results batch_norm_no_stats(Args& a);
+/// native_batch_norm_backward(grad_out, input, weight?, running_mean?, running_var?, save_mean?, save_invstd?, train, eps, output_mask[3])
+Results batch_norm_backward(Args& a);
+/// batch_norm_stats(input, eps) -> mean, invstd
+Results batch_norm_stats(Args& a);
+/// batch_norm_elemt(input, weight?, bias?, mean, invstd, eps)
+Tensor batch_norm_elemt(Args& a);
+/// batch_norm_update_stats(input, running_mean?, running_var?, momentum) -> mean, var, then the new running statistics
+Results batch_norm_update_stats(Args& a);
+
+}  // namespace tiny::lower

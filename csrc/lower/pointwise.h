@@ -1,0 +1,39 @@
+// What all pointwise lowerings share. Reduced floats are computed in f32 and rounded once, at the end of the operator.
+#pragma once
+#include "lower/args.h"
+
+namespace tiny::lower {
+
+/// Argument i in the type in which an operator of common type `d` computes. A tensor is first brought to `d`, as PyTorch does; a number
+/// keeps the precision of the computing type.
+inline Tensor operand(const Args& a, int i, DType d) {
+  DType c = compute_dtype(d);
+  const ArgValue& v = a.values[i];
+  if (c == d || v.kind != ArgKind::Tensor || v.category == Category::Number) return a.as(i, c);
+  return v.tensor.cast(d).cast(c);
+}
+
+/// Argument i, a tensor, in the type in which its own dtype computes.
+inline Tensor widened(const Args& a, int i) { return a.tensor(i).cast(compute_dtype(a.tensor(i).dtype())); }
+
+/// Constants of the dtype of `x`.
+inline Tensor like(const Tensor& x, double v) { return constant(x.dtype(), v); }
+inline Tensor truth(bool v) { return constant(DType::bool_, int64_t{v}); }
+inline Tensor operator&(const Tensor& a, const Tensor& b) { return binary(Op::AND, a, b); }
+inline Tensor operator|(const Tensor& a, const Tensor& b) { return binary(Op::OR, a, b); }
+inline Tensor operator!(const Tensor& a) { return a.unary(Op::NOT); }
+inline Tensor exp(const Tensor& x) { return x.unary(Op::EXP); }
+inline Tensor log(const Tensor& x) { return x.unary(Op::LOG); }
+inline Tensor sqrt(const Tensor& x) { return x.unary(Op::SQRT); }
+inline Tensor abs(const Tensor& x) { return x.unary(Op::ABS); }
+inline Tensor recip(const Tensor& x) { return x.unary(Op::RECIP); }
+/// 1 / (1 + exp(-x))
+inline Tensor logistic(const Tensor& x) { return recip(exp(-x) + 1.0); }
+/// x clipped to lo..hi; NaN stays.
+inline Tensor clip(const Tensor& x, const Tensor& lo, const Tensor& hi) { return minimum(maximum(x, lo), hi); }
+/// The sign bit of a float, also of zeros and NaN; x < 0 for integers.
+Tensor sign_bit(const Tensor& x);
+/// The tensor without elements that stands for a result that this device does not need.
+inline Tensor no_elements(DType d) { return empty_value({0}, d); }
+
+}  // namespace tiny::lower

@@ -69,8 +69,11 @@ bool Linear::add(UOp* root, int64_t coefficient) {
   while (!work.empty()) {
     auto [u, c] = work.back();
     work.pop_back();
+    if (u->is(Op::CONST) || facts(u).bounds.is_const()) {
+      k = sum_of(k, product_of(u->is(Op::CONST) ? u->arg.i : facts(u).bounds.lo, c, dtype), dtype);
+      continue;
+    }
     switch (u->op) {
-      case Op::CONST: k = sum_of(k, product_of(u->arg.i, c, dtype), dtype); continue;
       case Op::NEG: work.push_back({u->src[0], product_of(c, -1, dtype)}); continue;
       case Op::ADD: case Op::SUB:
         if (facts(u).terms >= kManyTerms && u != root) break;  // a term of its own: deep sums cost no more than shallow ones

@@ -26,14 +26,21 @@ Tensor sum_trailing(const Tensor& x, size_t n) {
   return x.numel() == 0 ? zeros(sizes, x.dtype()) : x.sum(axes);
 }
 
-/// out[n, (g, co), o..] = sum over ci, k.. of x[n, (g, ci), o*stride + k*dilation] * w[(g, co), ci, k..]; x is padded already.
-Tensor windows_times_weight(const Tensor& x, const Tensor& w, const Conv& c, DType acc) {
+/// Windows that fit in a padded extent.
+Dims window_counts(const Tensor& x, const Tensor& w, const Conv& c) {
+  Dims out(c.n());
+  for (size_t d = 0; d < c.n(); ++d)
+    out[d] = (x.sizes()[d + 2] + 2 * c.padding[d] - c.dilation[d] * (w.sizes()[d + 2] - 1) - 1) / c.stride[d] + 1;
+  return out;
+}
+
+/// out[n, (g, co), o..] = sum over ci, k.. of x[n, (g, ci), o*stride + k*dilation] * w[(g, co), ci, k..] for o below `counts`; x is padded already.
+Tensor windows_times_weight(const Tensor& x, const Tensor& w, const Conv& c, const Dims& counts, DType acc) {
   Dims xs = contiguous_strides(x.sizes()), ws = contiguous_strides(w.sizes());
   int64_t co = w.size(0) / c.groups, ci = w.size(1);
   Dims sizes{x.size(0), c.groups, co}, sx{xs[0], ci * xs[1], 0}, sw{0, co * ws[0], ws[0]}, out{x.size(0), w.size(0)};
   for (size_t d = 0; d < c.n(); ++d) {
-    int64_t o = (x.sizes()[d + 2] - c.dilation[d] * (w.sizes()[d + 2] - 1) - 1) / c.stride[d] + 1;
-    sizes.push_back(o), sx.push_back(c.stride[d] * xs[d + 2]), sw.push_back(0), out.push_back(o);
+    sizes.push_back(counts[d]), sx.push_back(c.stride[d] * xs[d + 2]), sw.push_back(0), out.push_back(counts[d]);
   }
   sizes.push_back(ci), sx.push_back(xs[1]), sw.push_back(ws[1]);
   for (size_t d = 0; d < c.n(); ++d)
@@ -152,12 +159,22 @@ void check_forward(const Tensor& x, const Tensor& w, const Conv& c) {
                                          "actual input size", padded, kernel));
 }
 
+std::string joined(std::span<const int64_t> v) {
+  std::string s;
+  for (size_t i = 0; i < v.size(); ++i) s += (i ? " x " : "") + std::to_string(v[i]);
+  return s;
+}
+
 Dims transposed_sizes(const Tensor& x, const Tensor& w, const Conv& c) {
   Dims out(c.n());
+  bool too_small = false;
   for (size_t d = 0; d < c.n(); ++d) {
     out[d] = (x.sizes()[d + 2] - 1) * c.stride[d] - 2 * c.padding[d] + c.dilation[d] * (w.sizes()[d + 2] - 1) + c.output_padding[d] + 1;
-    if (out[d] < 0) fail(ErrorKind::Runtime, fmt::format("Given input size per channel: {}. Calculated output size is too small", sizes_text(spatial(x))));
+    too_small = too_small || out[d] < 1;
   }
+  if (too_small)
+    fail(ErrorKind::Runtime, fmt::format("Given input size per channel: ({}). Calculated output size per channel: ({}). Output size is too small",
+                                         joined(spatial(x)), joined(out)));
   return out;
 }
 
@@ -169,7 +186,7 @@ Tensor convolution(Args& a) {
   check_forward(x, w, c);
   DType acc = compute_dtype(x.dtype());
   Tensor y = c.transposed ? spread_times_weight(x, w, c, transposed_sizes(x, w, c), acc)
-                          : windows_times_weight(pad_trailing(x, c.padding, c.padding), w, c, acc);
+                          : windows_times_weight(pad_trailing(x, c.padding, c.padding), w, c, window_counts(x, w, c), acc);
   if (a.has(2)) {
     const Tensor& bias = a.tensor(2);
     if (bias.dim() != 1 || bias.size(0) != y.size(1))
@@ -189,7 +206,7 @@ Results convolution_backward(Args& a) {
   DType acc = compute_dtype(x.dtype());
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0])
-    grad_input = (c.transposed ? windows_times_weight(pad_trailing(g, c.padding, c.padding), w, c, acc)
+    grad_input = (c.transposed ? windows_times_weight(pad_trailing(g, c.padding, c.padding), w, c, spatial(x), acc)
                                : spread_times_weight(g, w, c, spatial(x), acc)).cast(x.dtype());
   if (mask[1]) {
     const Tensor &values = c.transposed ? x : g, &slid = c.transposed ? g : x;

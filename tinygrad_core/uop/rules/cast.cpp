@@ -67,16 +67,18 @@ UOp* bitcast_chain(const Match& m) {
 
 UOp* cast_to_itself(const Match& m) { return m[x]->dtype == m.root->dtype ? m[x] : nullptr; }
 
-/// Comparison of values that were only widened, in the type that they came from.
+/// Comparison of values that were only widened, in the type that they came from. Not in reduced floats, which no target compares.
 UOp* compare_unwidened(const Match& m) {
-  if (m[x]->dtype != m[y]->dtype || is_bool(m[x]->dtype) || !holds(m.root->src[0]->dtype, m[x]) || !holds(m.root->src[1]->dtype, m[y])) return nullptr;
+  if (is_reduced_float(m[x]->dtype)) return nullptr;
+  if (m[x]->dtype != m[y]->dtype || is_bool(m[x]->dtype)) return nullptr;
+  if (!holds(m.root->src[0]->dtype, m[x]) || !holds(m.root->src[1]->dtype, m[y])) return nullptr;
   return alu(m.root->op, {m[x], m[y]});
 }
 
 /// The same with a constant on the right, where the narrow type has it.
 UOp* compare_const_unwidened(const Match& m) {
   DType wide = m[c1]->dtype, narrow = m[x]->dtype;
-  if (is_bool(narrow) || !holds(wide, m[x])) return nullptr;
+  if (is_bool(narrow) || is_reduced_float(narrow) || !holds(wide, m[x])) return nullptr;
   if (is_float(narrow) != is_float(wide) || (!is_float(narrow) && !holds(narrow, m[c1]))) return nullptr;
   Arg c = convert(m[c1]->arg, wide, narrow);
   if (convert(c, narrow, wide).bits != m[c1]->arg.bits) return nullptr;

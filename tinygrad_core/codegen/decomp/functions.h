@@ -1,0 +1,62 @@
+// Elementary functions as arithmetic that vectorises: no branches, no tables. f32 functions are within 2 ulp of the true value over the
+// whole range, with or without a fused multiply-add; special values are those of C. f64 functions within 2 ulp, *_wide ones to 2^-32:
+// they serve f32 functions that are rare enough to be computed in f64.
+// Polynomials are minimax (Remez exchange) on the stated interval; their relative error stands beside them.
+#pragma once
+#include "codegen/decomp/write.h"
+
+namespace tiny::decomp {
+
+// exp_log.cpp
+U exp_f32(U x);
+U exp2_f32(U x);
+U expm1_f32(U x);
+U log_f32(U x);
+U log2_f32(U x);
+U log10_f32(U x);
+U log1p_f32(U x);
+U exp_f64(U x);
+U log_f64(U x);
+/// e^x without the last step to denormals: x between -700 and 700 (else their value), NaN is kept.
+U exp_wide(U x);
+/// log of a finite positive normal f64; 0, infinity, NaN and negative numbers give whatever.
+U log_normal_f64(U x);
+
+// trigonometric.cpp
+U sin_f32(U x);
+U cos_f32(U x);
+U tan_f32(U x);
+U asin_f32(U x);
+U acos_f32(U x);
+U atan_f32(U x);
+U atan2_f32(U y, U x);
+
+// hyperbolic.cpp
+U tanh_f32(U x);
+U sinh_f32(U x);
+U cosh_f32(U x);
+U asinh_f32(U x);
+U acosh_f32(U x);
+U atanh_f32(U x);
+
+// error_function.cpp
+U erf_f32(U x);
+U erfc_f32(U x);
+
+// power.cpp
+U pow_f32(U x, U y);
+
+// integer.cpp
+U threefry_u64(U counter, U key);
+U integer_divide(U a, U b);
+U integer_modulo(U a, U b);
+U shift(Op op, U a, U b);
+/// MAX or MIN of floats, NaN if either is.
+U float_extreme(Op op, U a, U b);
+
+// reduced_float.cpp
+/// f16 and fp8 from and to f32 by integer arithmetic; rounding to nearest even.
+U small_float_to_f32(U x);
+U f32_to_small_float(U x, DType d);
+
+}  // namespace tiny::decomp

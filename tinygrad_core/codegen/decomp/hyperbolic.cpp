@@ -1,0 +1,59 @@
+// Hyperbolic functions and their inverses. tanh is common and stays in f32; the others go through f64.
+#include "codegen/decomp/functions.h"
+
+namespace tiny::decomp {
+namespace {
+
+/// An odd function of x from its value `large` at a = |x| (f64), and a + third a^3 where a is so small that cancellation would show.
+U odd_f32(U x, U a, double third, U large) {
+  U v = tiny::where(lt(a, 0x1p-12), fma(a * a * a, third, a), large);
+  return flip_sign(cast(v, DType::f32), sign_bit(x));
+}
+
+}  // namespace
+
+/// 1 - 2/(e^2|x| + 1), and a polynomial where that cancels.
+U tanh_f32(U x) {
+  U a = abs(x), z = a * a;
+  // (tanh(x)/x - 1) / x^2 on [0, 0.63]: 2^-27.6
+  U small = fma(z * a, polynomial(z, {-0x1.55553p-2, 0x1.110692p-3, -0x1.b828p-5, 0x1.519c96p-6, -0x1.73640ap-8}), a);
+  U e = exp_f32(mul(at_most(a, 10.0), 2.0));
+  U large = like(x, 1.0) - div(like(x, 2.0), add(e, 1.0));
+  return flip_sign(tiny::where(lt(a, 0.625), small, large), sign_bit(x));
+}
+
+U sinh_f32(U x) {
+  U a = abs(cast(x, DType::f64)), e = exp_wide(a);
+  return odd_f32(x, a, 1.0 / 6, mul(e - div(like(e, 1.0), e), 0.5));
+}
+
+U cosh_f32(U x) {
+  U e = exp_wide(abs(cast(x, DType::f64)));
+  return cast(mul(e + div(like(e, 1.0), e), 0.5), DType::f32);
+}
+
+namespace {
+
+/// log of an f64 that is at least 0 and normal, or infinite, or NaN
+U log_upward(U x) { return tiny::where(lt(x, kInf), log_normal_f64(x), x); }
+
+}  // namespace
+
+U asinh_f32(U x) {
+  U a = abs(cast(x, DType::f64));
+  return odd_f32(x, a, -1.0 / 6, log_upward(a + sqrt(fma(a, a, 1.0))));
+}
+
+U acosh_f32(U x) {
+  U w = cast(x, DType::f64);
+  U v = log_upward(w + sqrt(sub(w, 1.0) * add(w, 1.0)));
+  return cast(where(lt(w, 1.0), kNan, v), DType::f32);
+}
+
+U atanh_f32(U x) {
+  U a = abs(cast(x, DType::f64));
+  U v = mul(log_upward(div(add(a, 1.0), like(a, 1.0) - a)), 0.5);
+  return odd_f32(x, a, 1.0 / 3, where(gt(a, 1.0), kNan, v));
+}
+
+}  // namespace tiny::decomp

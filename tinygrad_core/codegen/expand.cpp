@@ -84,7 +84,7 @@ UOp* lower_vector_indices(UOp* sink) {
       index = repeated(form.first && form.stride == 0 ? form.first : index, lanes);
     }
     made[0] = node(Op::INDEX, u->dtype == DType::void_ ? array->dtype : u->dtype, {array, index});
-    return node(u->op, u->dtype, made, u->arg, u->is(Op::LOAD) ? lanes : 0);
+    return node(u->op, u->dtype, made, u->arg, lanes);
   });
 }
 

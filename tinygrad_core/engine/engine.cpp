@@ -372,9 +372,9 @@ void Engine::wait_and_check(uint64_t ticket) {
   ErrorRecord r = device_.take_error();
   if (!r.fault) return;
   std::string text = check_text(r.fault);
-  for (auto [name, number] : {std::pair{"{index}", r.value}, std::pair{"{limit}", r.limit}}) {
-    size_t at = text.find(name);
-    if (at != std::string::npos) text.replace(at, std::string(name).size(), std::to_string(number));
+  for (int64_t number : {r.value, r.limit}) {  // the text names the index first, then the limit
+    size_t at = text.find("{}");
+    if (at != std::string::npos) text.replace(at, 2, std::to_string(number));
   }
   GraphLock lock;
   impl_->poisons.push_back({from, to, text});

@@ -1,0 +1,154 @@
+// Random tensor programs for differential tests: what a seed draws is always the same.
+#pragma once
+#include <random>
+
+#include "tensor/storage.h"
+
+namespace tiny::testing {
+
+class RandomGraph {
+ public:
+  RandomGraph(uint64_t seed, Device& device) : rng_(seed), device_(device) {}
+
+  /// A program of `steps` operators; returns a few of its values.
+  std::vector<Tensor> draw(int steps) {
+    pool_.clear();
+    for (int i = 0; i < 3; ++i) pool_.push_back(leaf(shape(), i == 2 ? DType::i32 : DType::f32));
+    for (int i = 0; i < steps; ++i) {
+      Tensor t = step();
+      if (t.defined() && t.numel() > 0 && t.numel() <= 20000) pool_.push_back(t);
+    }
+    std::vector<Tensor> out;
+    int wanted = 1 + below(3);
+    for (int i = 0; i < wanted; ++i) out.push_back(i == 0 ? pool_.back() : pool_[below(static_cast<int>(pool_.size()))]);
+    return out;
+  }
+
+  Tensor leaf(Dims sizes, DType d) {
+    int64_t n = product(sizes);
+    Buffer* b = device_.alloc(static_cast<size_t>(n * itemsize(d)) + 8);
+    std::string bytes(static_cast<size_t>(n * itemsize(d)), '\0');
+    for (int64_t i = 0; i < n; ++i) {
+      if (d == DType::f32) reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(below(4001) - 2000) / 500.0f;
+      else reinterpret_cast<int32_t*>(bytes.data())[i] = below(41) - 20;
+    }
+    device_.copy_in(b, 0, bytes.data(), bytes.size());
+    Tensor t(make_buffer_node(b, d, n), sizes);
+    b->release();
+    return t;
+  }
+
+ private:
+  int below(int n) { return static_cast<int>(rng_() % static_cast<uint64_t>(n)); }
+  Dims shape() {
+    Dims d;
+    int n = 1 + below(3);
+    for (int i = 0; i < n; ++i) d.push_back(std::initializer_list<int>{1, 2, 3, 4, 5, 8, 16, 17}.begin()[below(8)]);
+    return d;
+  }
+  const Tensor& any() { return pool_[below(static_cast<int>(pool_.size()))]; }
+  Tensor any_float() {
+    const Tensor& t = any();
+    return t.dtype() == DType::f32 ? t : t.cast(DType::f32);
+  }
+  /// Another value of t's dtype that broadcasts with it.
+  Tensor partner(const Tensor& t) {
+    for (int i = 0; i < 6; ++i) {
+      const Tensor& o = any();
+      if (o.dtype() == t.dtype() && o.sizes() == t.sizes()) return o;
+    }
+    Dims s = t.sizes();
+    for (int64_t& x : s)
+      if (below(3) == 0) x = 1;
+    return leaf(s, t.dtype() == DType::bool_ ? DType::i32 : t.dtype() == DType::i64 ? DType::i32 : t.dtype()).cast(t.dtype());
+  }
+  static Tensor bounded(const Tensor& t) {  // keeps values small, so that rounding errors stay small too
+    return t.dtype() == DType::f32 ? minimum(maximum(t, constant(DType::f32, -8.0)), constant(DType::f32, 8.0)) : t;
+  }
+
+  Tensor step() {
+    const Tensor t = any();
+    int64_t d = t.dim() ? below(static_cast<int>(t.dim())) : 0;
+    switch (below(22)) {
+      case 0: case 1: {
+        static constexpr Op ops[] = {Op::NEG, Op::ABS, Op::EXP, Op::TANH, Op::SIN, Op::SQRT, Op::FLOOR, Op::ERF};
+        Op op = ops[below(8)];
+        if (t.dtype() != DType::f32) return is_signed(t.dtype()) ? t.unary(op == Op::NEG ? Op::NEG : Op::ABS) : Tensor();
+        return op == Op::SQRT ? t.unary(Op::ABS).unary(op) : bounded(t.unary(op));
+      }
+      case 2: case 3: case 4: {
+        if (t.dtype() == DType::bool_) return binary(Op::XOR, t, partner(t));
+        static constexpr Op ops[] = {Op::ADD, Op::SUB, Op::MUL, Op::MAX, Op::MIN};
+        return bounded(binary(ops[below(5)], t, partner(t)));
+      }
+      case 5: return t.dtype() == DType::bool_ ? Tensor() : binary(below(2) ? Op::CMPLT : Op::CMPEQ, t, partner(t));
+      case 6: {
+        Tensor c = t.dtype() == DType::bool_ ? t : lt(t, partner(t));
+        Tensor a = leaf(c.sizes(), DType::f32);
+        return where(c, a, a * 0.5);
+      }
+      case 7: return t.dtype() == DType::f32 ? t.cast(DType::i32) : t.cast(DType::f32);
+      case 8: return t.dtype() == DType::f32 ? t.cast(below(2) ? DType::bf16 : DType::f16).cast(DType::f32) : Tensor();
+      case 9: case 10: {
+        if (!t.dim() || t.dtype() == DType::bool_) return {};
+        static constexpr Op ops[] = {Op::ADD, Op::MAX, Op::MIN};
+        Tensor r = t.reduce(ops[below(3)], std::initializer_list<int64_t>{d}, below(2));
+        return t.dtype() == DType::f32 ? bounded(r * 0.25) : r;
+      }
+      case 11: return t.dim() >= 2 ? t.transpose(0, t.dim() - 1) : Tensor();
+      case 12: return t.reshape(Dims{-1});
+      case 13: return t.dim() && t.size(d) > 1 ? t.slice(d, below(2), t.size(d), 1 + below(2)) : Tensor();
+      case 14: return t.flip(std::initializer_list<int64_t>{d}.begin()[0] < t.dim() ? Dims{d} : Dims{});
+      case 15: {
+        Dims lo(t.sizes().size()), hi(t.sizes().size());
+        for (size_t i = 0; i < lo.size(); ++i) lo[i] = below(3), hi[i] = below(3);
+        return t.pad(lo, hi);
+      }
+      case 16: {  // softmax
+        if (!t.dim() || t.dtype() != DType::f32) return {};
+        Dims ax{d};
+        Tensor e = (t - t.amax(ax, true)).unary(Op::EXP);
+        return e / e.sum(ax, true);
+      }
+      case 17: {  // layer norm
+        if (!t.dim() || t.dtype() != DType::f32) return {};
+        Dims ax{t.dim() - 1};
+        double n = static_cast<double>(t.size(-1));
+        Tensor c = t - t.sum(ax, true) / n;
+        return bounded(c / ((c * c).sum(ax, true) / n + 1.0).unary(Op::SQRT));
+      }
+      case 18: {
+        if (t.dim() != 2 || t.dtype() != DType::f32) return {};
+        return bounded(matmul(t, leaf(Dims{t.size(1), 1 + below(33)}, DType::f32), DType::f32) * 0.1);
+      }
+      case 19: {
+        if (!t.dim()) return {};
+        Tensor other = t;
+        Tensor parts[] = {t, other, t};
+        return cat(std::span<const Tensor>(parts, static_cast<size_t>(2 + below(2))), d);
+      }
+      case 20: {
+        if (t.dim() != 1 || t.dtype() == DType::bool_) return {};
+        Tensor index = checked_index(leaf(Dims{1 + below(9)}, DType::i32).unary(Op::ABS).cast(DType::i64), 64, "test");
+        Tensor in_range = binary(Op::MOD, index, constant(DType::i64, t.numel()));
+        if (below(2)) return gather_flat(t, in_range);
+        Tensor src = leaf(in_range.sizes(), t.dtype() == DType::f32 ? DType::f32 : DType::i32).cast(t.dtype());
+        return scatter_rows(t, in_range, src, below(2) ? Op::ADD : Op::NOOP);
+      }
+      default: {
+        if (!t.dim() || t.dtype() == DType::bool_) return {};
+        if (below(2)) return bounded(t.scan(below(2) ? Op::ADD : Op::MAX, d));
+        if (t.size(d) < 2) return {};
+        Dims strides = contiguous_strides(t.sizes()), part = t.sizes();
+        part[d] = 1;
+        return assign_view(t, strides, strides[d], leaf(part, t.dtype() == DType::f32 ? DType::f32 : DType::i32).cast(t.dtype()));
+      }
+    }
+  }
+
+  std::mt19937_64 rng_;
+  Device& device_;
+  std::vector<Tensor> pool_;
+};
+
+}  // namespace tiny::testing

@@ -1,6 +1,8 @@
 // torch_tiny._C: what the Python package needs that PyTorch's own interfaces do not give.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include "api.h"
 #include "device_state.h"
@@ -79,6 +81,35 @@ py::tuple memory_info(int index) {
 
 bool host_visible(int index) { return on_device(index, [](Device& d) { return d.host_visible(); }); }
 
+at::Tensor tensor_of(const py::handle& t) {
+  TORCH_CHECK_TYPE(THPVariable_Check(t.ptr()), "expected a tensor");
+  const at::Tensor tensor = THPVariable_Unpack(t.ptr());
+  TORCH_CHECK_VALUE(is_tiny(tensor), "expected a tensor on a tiny device");
+  return tensor;
+}
+
+/// Address of the tensor's first element, in memory that stays.
+uint64_t pin(const py::handle& t) {
+  const at::Tensor tensor = tensor_of(t);
+  auto* base = static_cast<char*>(materialize(*tensor.storage().unsafeGetStorageImpl()));
+  return tensor.numel() == 0 ? 0 : reinterpret_cast<uint64_t>(base + tensor.storage_offset() * tensor.itemsize());
+}
+
+/// A CPU tensor over the same memory, on devices in host memory. It keeps the tensor alive.
+py::object host_alias(const py::handle& t) {
+  const at::Tensor tensor = tensor_of(t);
+  const uint64_t address = pin(t);
+  const auto options = tensor.options().device(c10::kCPU);
+  at::Tensor alias = tensor.numel() == 0 ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
+                                         : at::from_blob(reinterpret_cast<void*>(address), tensor.sizes(), tensor.strides(),
+                                                         [keep = tensor.storage()](void*) {}, options);
+  return py::reinterpret_steal<py::object>(THPVariable_Wrap(alias));
+}
+
+py::object default_generator_object(int index) {
+  return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator(static_cast<c10::DeviceIndex>(index))));
+}
+
 PYBIND11_MODULE(_C, m) {
   install_where_hook();
   m.doc() = "Native part of torch_tiny";
@@ -93,6 +124,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("device_opened", [](int i) { return device_opened(static_cast<c10::DeviceIndex>(i)); });
   m.def("device_name", [](int i) { return on_device(i, [](Device& d) { return d.name(); }); });
   m.def("host_visible", &host_visible);
+  m.def("pin", &pin);
+  m.def("host_alias", &host_alias);
+  m.def("default_generator", &default_generator_object);
   m.def("synchronize", [](int i) { on_device(i, [](Device& d) { Engine::of(d).synchronize(); }); });
   m.def("flush", [](const std::string& cause) {
     static const std::string step = "step";

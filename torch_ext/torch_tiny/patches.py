@@ -1,0 +1,153 @@
+"""Places where torch lists devices by name and leaves renamed ones out. One function a patch, applied in the order of PATCHES."""
+import threading
+
+import torch
+
+from torch_tiny import _C
+
+VERSION = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
+_saving = threading.local()
+
+
+def _is_tiny(x):
+    return x.device.type == "tiny"
+
+
+def repr_copies_once():
+    """Printing works on a CPU copy: one flush, no kernel for each statistic of the printer."""
+    module = torch._tensor_str
+    original = module._tensor_str
+
+    def _tensor_str(self, indent):
+        if isinstance(self, torch.Tensor) and self.device.type == "tiny":
+            self = self.detach().cpu()
+        return original(self, indent)
+
+    module._tensor_str = _tensor_str
+
+
+def dlpack_names_the_device():
+    """Devices in host memory export as CPU memory, which every consumer can read; others as an extension device."""
+    from torch.utils import dlpack
+
+    device_of, export = torch.Tensor.__dlpack_device__, torch.Tensor.__dlpack__
+    kinds = dlpack.DLDeviceType
+
+    def __dlpack_device__(self):
+        if not _is_tiny(self):
+            return device_of(self)
+        return (kinds.kDLCPU, 0) if _C.host_visible(self.device.index) else (kinds.kDLExtDev, self.device.index)
+
+    def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
+        arguments = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        if not _is_tiny(self):
+            return export(self, stream=stream, **arguments)
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self.is_conj():
+            raise BufferError("Can't export tensors with the conjugate bit set")
+        if not _C.host_visible(self.device.index):
+            self.data_ptr()  # real memory before the capsule is made
+            return export(self, stream=None, **arguments)
+        return export(_C.host_alias(self), stream=None, **arguments)
+
+    torch.Tensor.__dlpack_device__, torch.Tensor.__dlpack__ = __dlpack_device__, __dlpack__
+    original = dlpack.from_dlpack
+
+    def from_dlpack(ext_tensor, *args, **kwargs):
+        if isinstance(ext_tensor, torch.Tensor) and _is_tiny(ext_tensor) and not args and not kwargs:
+            return ext_tensor.detach().view_as(ext_tensor)  # stays where it is
+        return original(ext_tensor, *args, **kwargs)
+
+    dlpack.from_dlpack = torch.from_dlpack = from_dlpack
+
+
+def saving_does_not_pin():
+    """torch.save asks storages for their address only to tell them apart; an address would pin their memory for good."""
+    storage = torch.UntypedStorage
+    address, save = storage.data_ptr, torch.serialization._save
+
+    def data_ptr(self):
+        if getattr(_saving, "depth", 0) and _is_tiny(self):
+            return self._cdata if self.nbytes() else 0
+        return address(self)
+
+    def _save(*args, **kwargs):
+        _saving.depth = getattr(_saving, "depth", 0) + 1
+        try:
+            return save(*args, **kwargs)
+        finally:
+            _saving.depth -= 1
+
+    storage.data_ptr, torch.serialization._save = data_ptr, _save
+
+
+def _rebuild(cls, value, device, requires_grad):
+    t = value.to(device)
+    if cls is torch.nn.Parameter:
+        return torch.nn.Parameter(t, requires_grad=requires_grad)
+    return t.requires_grad_(requires_grad)
+
+
+def tensors_travel_between_processes():
+    """A tiny tensor sent to another process arrives as a copy on the same device of that process."""
+    from multiprocessing.reduction import ForkingPickler
+
+    from torch.multiprocessing import reductions
+
+    original = reductions.reduce_tensor
+
+    def reduce_tensor(tensor):
+        if not _is_tiny(tensor):
+            return original(tensor)
+        if tensor.requires_grad and not tensor.is_leaf:
+            return original(tensor)  # raises
+        return _rebuild, (type(tensor), tensor.detach().cpu(), tensor.device, tensor.requires_grad)
+
+    reductions.reduce_tensor = reduce_tensor
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        ForkingPickler.register(kind, reduce_tensor)
+
+
+def lazy_modules_move():
+    """Uninitialised parameters may be moved with .tiny()."""
+    torch.nn.parameter.UninitializedTensorMixin._allowed_methods.append(torch.Tensor.tiny)
+
+
+def names_of_older_torch():
+    """torch 2.13 gives the renamed device its names in enumerations; older ones do not."""
+    if VERSION >= (2, 13):
+        return
+    from torch._C._autograd import DeviceType
+    from torch._C._profiler import ProfilerActivity
+
+    ProfilerActivity.TINY, DeviceType.TINY = ProfilerActivity.PrivateUse1, DeviceType.PrivateUse1
+    checkpoint = torch.utils.checkpoint if hasattr(torch.utils, "checkpoint") else None
+    if checkpoint is not None:
+        checkpoint.DefaultDeviceType.set_device_type("tiny")
+
+
+def addresses_of_older_torch():
+    """torch 2.13 tells us when an address is asked for; older ones do not."""
+    if VERSION >= (2, 13):
+        return
+    tensor_address, storage_address = torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr
+
+    def tensor_data_ptr(self):
+        return _C.pin(self) if _is_tiny(self) else tensor_address(self)
+
+    def storage_data_ptr(self):
+        if _is_tiny(self) and self.nbytes():
+            return _C.pin(torch.empty(0, dtype=torch.uint8, device=self.device).set_(self))
+        return storage_address(self)
+
+    torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr = tensor_data_ptr, storage_data_ptr
+
+
+PATCHES = (names_of_older_torch, addresses_of_older_torch, repr_copies_once, dlpack_names_the_device, saving_does_not_pin,
+           tensors_travel_between_processes, lazy_modules_move)
+
+
+def apply():
+    for patch in PATCHES:
+        patch()

@@ -1,0 +1,30 @@
+"""Makes "tiny" known to torch: name, module, methods, patches, hooks. Opens no device."""
+import os
+
+import torch
+
+from torch_tiny import _C
+
+_done = False
+
+
+def register():
+    global _done
+    if _done:
+        return
+    _done = True
+    torch.utils.rename_privateuse1_backend("tiny")
+    from torch_tiny import module, patches
+
+    torch._register_device_module("tiny", module)
+    torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
+    patches.apply()
+    _C.set_library_folders([os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep])
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    register_optimizer_step_post_hook(_after_optimizer_step)
+
+
+def _after_optimizer_step(optimizer, args, kwargs):
+    """A training step ends here: what is pending is submitted, so that forward, backward and update are scheduled together."""
+    _C.flush("step")

@@ -58,8 +58,11 @@ void Nest::find_users() {
     bool waits = u->is(Op::AFTER) && is_array(u);
     for (UOp* s : u->sources())
       if (!waits || s->is(Op::RANGE) || s->is(Op::AFTER)) own.add_all(at(direct, s));
-    if (u->is(Op::FOLD))
-      for (UOp* r : named_ranges(u)) own.remove(static_cast<size_t>(number_[r->slot]));
+    const UOp* reduction = u->is(Op::FOLD) ? u : u->is(Op::AFTER) && u->src[0]->is(Op::ACC) ? u->src[0] : nullptr;
+    if (!reduction) continue;
+    for (UOp* r : named_ranges(reduction)) own.remove(static_cast<size_t>(number_[r->slot]));
+    for (UOp* s : named_ranges(u))
+      if (s->is(Op::RANGE) && u->is(Op::AFTER)) own.add_all(at(direct, s));
   }
   for (size_t i = nodes.size(); i-- > 0;)
     for (UOp* s : nodes[i]->sources()) {
@@ -71,6 +74,7 @@ void Nest::find_users() {
 void Nest::find_loops(UOp* u) {
   LoopSet own = loops(u);
   switch (u->op) {
+    case Op::SINK: return;  // in no loop: those of its stores stand side by side
     case Op::RANGE:
       own.add_all(loops(u->src[0]));
       own.add(static_cast<size_t>(number_[u->slot]));

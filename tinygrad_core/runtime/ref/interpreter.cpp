@@ -84,7 +84,11 @@ struct Interpreter::Code {
 void Interpreter::Code::translate(const UOp* u) {
   switch (u->op) {
     case Op::NOOP: return;
-    case Op::CONST: return void(constants.push_back({make_place(u).at, u->arg}));
+    case Op::CONST: {
+      Place p = make_place(u);
+      for (int i = 0; i < p.lanes; ++i) constants.push_back({p.at + i, u->arg});
+      return;
+    }
     case Op::PARAM:
     case Op::LOCAL:
       array_of[u] = static_cast<int>(arrays.size());

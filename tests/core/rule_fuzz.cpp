@@ -69,8 +69,7 @@ class Drawer {
   /// `dtype`: of the result; `operand`: of the operands of the root.
   UOp* build(const Rule& rule, int& at, DType dtype, DType operand) {
     const PatNode n = rule.lhs.n[at++];
-    if (n.kind == Kind::Literal)
-      return n.negative_zero ? const_(dtype, -0.0).u : current_arena().make(Op::CONST, dtype, 1, const_arg(dtype, int64_t{n.value}), {});
+    if (n.kind == Kind::Literal) return n.negative_zero ? const_(dtype, -0.0) : const_(dtype, int64_t{n.value});
     if (n.kind != Kind::Node) return slot(n, dtype);
     bool root = at == 1;
     DType source = root ? operand : dtype;
@@ -119,8 +118,8 @@ void expect_equal(UOp* before, UOp* after, Random& random, const std::string& wh
     Leaves leaves = random_leaves(both, random);
     int64_t lane = random.below(kLanes);
     Arg a = Evaluator(leaves, lane)(before), b = Evaluator(leaves, lane)(after);
-    ASSERT_TRUE(same_value(before->dtype, a, b)) << what << "\n" << print(before) << "became\n" << print(after) << a.i << " and " << b.i << " "
-                                                 << a.f << " and " << b.f;
+    ASSERT_TRUE(same_value(before->dtype, a, b)) << what << "\n" << print(before) << "became\n"
+                                                 << print(after) << a.i << " and " << b.i << " " << a.f << " and " << b.f;
   }
 }
 

@@ -301,7 +301,8 @@ TEST(SymbolicDeep, LongChainsNeedNoStack) {
   Arena arena;
   IrScope scope(arena);
   constexpr int n = 20000;
-  U sum = index_const(0), product = const_(DType::f32, 1), nested = range(1 << 30, 0, Axis::Loop), gate = const_(DType::bool_, 1);
+  U sum = index_const(0), product = const_(DType::f32, 1);
+  U nested = range(1 << 30, 0, Axis::Loop), gate = const_(DType::bool_, 1);
   for (int64_t v = 0; v < n; ++v) {
     U x = node(Op::VAR, kIndex, {}, Arg(v)), f = node(Op::VAR, DType::f32, {}, Arg(n + v));
     sum = sum + x * (v % 7 + 1);

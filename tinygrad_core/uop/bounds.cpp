@@ -87,7 +87,9 @@ Bounds boolean(const UOp* u, Bounds a, Bounds b) {
     case Op::OR: case Op::ADD: case Op::MAX: return {a.lo | b.lo, a.hi | b.hi};
     case Op::XOR: case Op::SUB: return a.is_const() && b.is_const() ? Bounds{a.lo ^ b.lo, a.lo ^ b.lo} : Bounds{0, 1};
     case Op::NOT: return {1 - a.hi, 1 - a.lo};
-    case Op::CAST: return is_float(u->src[0]->dtype) ? Bounds{0, 1} : a.lo > 0 || a.hi < 0 ? Bounds{1, 1} : a.lo == 0 && a.hi == 0 ? a : Bounds{0, 1};
+    case Op::CAST:
+      if (is_float(u->src[0]->dtype)) return {0, 1};
+      return a.lo > 0 || a.hi < 0 ? Bounds{1, 1} : a.lo == 0 && a.hi == 0 ? a : Bounds{0, 1};
     case Op::NEG: case Op::ABS: return a;
     default: return {0, 1};
   }
@@ -152,7 +154,7 @@ Bounds find_bounds(const UOp* u) {
     }
     default: break;
   }
-  if (!is_elementwise(u->op) || u->op == Op::BITCAST || u->op == Op::MULACC || u->op == Op::THREEFRY) return dtype_bounds(d);
+  if (!is_elementwise(u->op) || u->is(Op::BITCAST) || u->is(Op::MULACC) || u->is(Op::THREEFRY)) return dtype_bounds(d);
   if (has(u->op, group::Cmp)) return compare(u, b(0), b(1));
   if (is_bool(d)) return boolean(u, b(0), u->nsrc > 1 ? b(1) : Bounds{0, 1});
   return u->nsrc == 1 ? unary(u, b(0)) : binary(u, b(0), b(1));
@@ -163,8 +165,8 @@ int64_t kept_factor(const UOp* u, Wide f, Wide lo, Wide hi) {
   Bounds all = dtype_bounds(u->dtype);
   if (u->dtype == DType::u64) all.lo = 0;
   if (f <= INT64_MAX && lo >= all.lo && hi <= all.hi) return static_cast<int64_t>(f);
-  int64_t power = static_cast<int64_t>(f & -f & ((Wide{1} << 62) - 1));
-  return power ? std::min<int64_t>(power, int64_t{1} << std::min(62, info(u->dtype).bits - 1)) : int64_t{1} << std::min(62, info(u->dtype).bits - 1);
+  int64_t power = static_cast<int64_t>(f & -f & ((Wide{1} << 62) - 1)), most = int64_t{1} << std::min(62, info(u->dtype).bits - 1);
+  return power ? std::min(power, most) : most;
 }
 
 int64_t magnitude(int64_t v) { return v < 0 ? (v == INT64_MIN ? int64_t{1} << 62 : -v) : v; }

@@ -110,7 +110,8 @@ const Index& rule_index() {
 }  // namespace
 
 const std::vector<RuleTable>& rule_tables() {
-  static const std::vector<RuleTable> tables{simple_rules(), compare_rules(), cast_rules(), divmod_rules(), valid_rules(), symbolic_rules()};
+  static const std::vector<RuleTable> tables{simple_rules(), compare_rules(), cast_rules(),
+                                             divmod_rules(), valid_rules(),   symbolic_rules()};
   return tables;
 }
 

@@ -9,7 +9,7 @@
 namespace tiny {
 namespace {
 
-/// The value of an operator on constants, or whose value is known from its bounds. Null for transcendentals, whose bits are the target's own.
+/// The value of an operator on constants, or whose bounds leave one value. Null for transcendentals: their bits are the target's own.
 UOp* fold_constants(UOp* u) {
   if (!is_elementwise(u->op)) return nullptr;
   if (Bounds b = facts(u).bounds; b.is_const()) return const_(u->dtype, b.lo);

@@ -19,7 +19,8 @@ class KernelBuilder {
 
   U add(U u) {
     if (!seen_.insert(u.u).second) return u;
-    for (UOp* s : u->sources()) add(s);
+    size_t listed = u->is(Op::ACC) ? 1 : u->nsrc;  // an ACC stands before its loops open
+    for (size_t i = 0; i < listed; ++i) add(u->src[i]);
     program.linear.push_back(u);
     if (u->is(Op::LOCAL)) program.info.scratch_bytes += (const_int(u->src[0]) * itemsize(u->dtype) + 63) / 64 * 64;
     return u;

@@ -103,7 +103,7 @@ Value* LlvmEmitter::binary(Op op, DType d, Value* a, Value* b) {
   return b_.CreateBinOp(code, a, b);
 }
 
-/// MAX and MIN. Floats: a where it is NaN, else the select that becomes one maxps or minps, whose second operand wins when it is NaN.
+/// MAX and MIN. Floats: b where it is NaN, else the select that becomes one maxps or minps, whose second operand (a) wins when it is NaN.
 Value* LlvmEmitter::extreme(Op op, DType d, Value* a, Value* b) {
   bool max = op == Op::MAX;
   if (is_bool(d)) return max ? b_.CreateOr(a, b) : b_.CreateAnd(a, b);
@@ -111,15 +111,8 @@ Value* LlvmEmitter::extreme(Op op, DType d, Value* a, Value* b) {
     Intrinsic::ID id = is_signed(d) ? (max ? Intrinsic::smax : Intrinsic::smin) : (max ? Intrinsic::umax : Intrinsic::umin);
     return b_.CreateBinaryIntrinsic(id, a, b);
   }
-  if (llvm::isa<llvm::Constant>(a)) std::swap(a, b);
-  auto* splat = llvm::dyn_cast<llvm::Constant>(b);
-  if (splat && splat->getType()->isVectorTy()) splat = splat->getSplatValue();
-  auto* constant = llvm::dyn_cast_or_null<llvm::ConstantFP>(splat);
-  if (constant && !constant->isNaN()) {  // then a NaN can only be a: one instruction keeps it
-    return b_.CreateSelect(max ? b_.CreateFCmpOGT(b, a) : b_.CreateFCmpOLT(b, a), b, a);
-  }
-  Value* pick = b_.CreateSelect(max ? b_.CreateFCmpOGT(a, b) : b_.CreateFCmpOLT(a, b), a, b);
-  return b_.CreateSelect(b_.CreateFCmpUNO(a, a), a, pick);
+  Value* pick = b_.CreateSelect(max ? b_.CreateFCmpOGT(b, a) : b_.CreateFCmpOLT(b, a), b, a);
+  return b_.CreateSelect(b_.CreateFCmpUNO(b, b), b, pick);
 }
 
 // ---- conversions

@@ -60,12 +60,12 @@ U shift(Op op, U a, U b) {
   return fills_sign ? shifted : tiny::where(in_range, shifted, like(a, 0));
 }
 
-/// x86's maxps and minps take the second operand when either is NaN, so one select and, where a itself may be NaN, a second.
+/// x86's maxps and minps take the second operand when either is NaN or both are equal: one of them on (b, a), and a select where b may be
+/// NaN. In a reduction b is the new element, so that the select is off the chain through the accumulator.
 U float_extreme(Op op, U a, U b) {
-  auto before = [&](U x, U y) { return op == Op::MAX ? tiny::lt(y, x) : tiny::lt(x, y); };
-  if (a->is(Op::CONST)) std::swap(a, b);
-  if (b->is(Op::CONST) && b->arg.f == b->arg.f) return tiny::where(before(b, a), b, a);
-  return tiny::where(is_nan(a), a, tiny::where(before(a, b), a, b));
+  U pick = tiny::where(op == Op::MAX ? tiny::lt(a, b) : tiny::lt(b, a), b, a);
+  bool never_nan = b->is(Op::CONST) && b->arg.f == b->arg.f;
+  return never_nan ? pick : tiny::where(is_nan(b), b, pick);
 }
 
 }  // namespace tiny::decomp

@@ -66,6 +66,7 @@ void Nest::find_users() {
   }
   for (size_t i = nodes.size(); i-- > 0;)
     for (UOp* s : nodes[i]->sources()) {
+      if (nodes[i]->is(Op::SINK)) break;  // joins what has nothing to do with each other
       at(users_, s).add_all(at(direct, nodes[i]));
       at(users_, s).add_all(at(users_, nodes[i]));
     }

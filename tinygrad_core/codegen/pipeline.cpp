@@ -86,6 +86,20 @@ int64_t local_lanes(const std::vector<UOp*>& nodes) {
   return n;
 }
 
+/// The list as text, in its order; nodes by slot.
+std::string listing(const std::vector<UOp*>& linear) {
+  std::string text;
+  int depth = 0;
+  for (UOp* u : linear) {
+    if (u->is(Op::END)) --depth;
+    text += fmt::format("{:{}}%{} = {}.{}[{}] {}", "", 2 * depth, u->slot, info(u->op).name, info(u->dtype).name, u->numel, u->arg.i);
+    for (UOp* s : u->sources()) text += fmt::format(" %{}", s->slot);
+    text += '\n';
+    if (u->is(Op::RANGE) && range_axis(u) != Axis::Global && range_axis(u) != Axis::Local) ++depth;
+  }
+  return text;
+}
+
 double microseconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count();
 }
@@ -106,6 +120,7 @@ Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags) {
   p.linear = linearize(sink, local_lanes(toposort({&sink, 1})));
   describe(p.linear, &p.info);
   TINY_LOG(3, pass, "{}: linearize {:.0f} us, {} instructions", p.info.name, microseconds_since(begin), p.linear.size());
+  TINY_LOG(6, graph, "{} linear:\n{}", p.info.name, listing(p.linear));
   return p;
 }
 

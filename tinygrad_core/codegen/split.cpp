@@ -45,12 +45,17 @@ struct Splitter::Piece {
 };
 
 Splitter::Splitter(UOp* sink) : sink_(sink) {
-  std::vector<UOp*> map;
-  for (UOp* u : toposort({&sink, 1}))
+  std::vector<UOp*> order = toposort({&sink, 1}), map;
+  std::vector<char> named(current_arena().size());
+  for (UOp* u : order)
+    if (u->is(Op::FOLD) || u->is(Op::PREFIX) || u->is(Op::ORDERED))
+      for (UOp* r : named_ranges(u)) named[r->slot] = 1;
+  for (UOp* u : order)
     if (u->is(Op::RANGE)) {
       map.resize(current_arena().size());
       UOp* extent = substitute(u->src[0], map);
-      UOp* r = make_range(extent, (2 * range_number(u) + 2) * RangeNumbers::kStep, range_axis(u));
+      U r = index_const(0);  // of a loop of one turn
+      if (named[u->slot] || !extent->is_const(1)) r = make_range(extent, (2 * range_number(u) + 2) * RangeNumbers::kStep, range_axis(u));
       map.resize(current_arena().size());
       map[u->slot] = r;
     }

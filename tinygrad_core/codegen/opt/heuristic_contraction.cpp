@@ -23,9 +23,9 @@ struct Contraction {
 
 struct Tile {
   double cost = 1e300;       // cycles for an element of m x n x k
-  size_t vector, copies;     // ranges: made vectors; copied
-  int64_t vectors, rows;     // of a tile
-  int64_t lanes;
+  size_t vector = 0, copies = 0;  // ranges: made vectors; copied
+  int64_t vectors = 1, rows = 1;  // of a tile
+  int64_t lanes = 1;
 };
 
 class Contract {

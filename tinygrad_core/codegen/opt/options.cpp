@@ -134,7 +134,7 @@ void make_groups(Splitter& splitter, std::vector<GroupRange> order, double work,
     double room = wanted / have;
     int64_t size = small || static_cast<double>(n) <= 1.5 * room ? n : chunk_size(n, static_cast<int64_t>(room), g.unit);
     if (room < 1.5 && g.unit == 1) size = 1;
-    if (g.limit && size > g.limit) size = chunk_size(n, g.limit, g.unit);
+    if (g.limit && !small && size > g.limit) size = chunk_size(n, g.limit, g.unit);
     have *= static_cast<double>(size);
     UOp* made = splitter.chunk(g.range, size, g.number);
     for (AxisPlan& p : plans)

@@ -109,7 +109,9 @@ Tensor hardsigmoid(Args& a) {
 }
 
 Tensor hardsigmoid_backward(Args& a) {
-  return map_grad(a, 1, [](const Tensor& g, const Tensor& x) { return where(lt(like(x, -3), x) & lt(x, like(x, 3)), g / 6.0, like(g, 0)); });
+  return map_grad(a, 1, [](const Tensor& g, const Tensor& x) {
+    return where(lt(like(x, -3), x) & lt(x, like(x, 3)), g / 6.0, like(g, 0));
+  });
 }
 
 Tensor hardswish(Args& a) {
@@ -211,7 +213,8 @@ Tensor softplus_backward(Args& a) {
 }
 
 Tensor softshrink(Args& a) {
-  if (a.number(1) < 0) fail(ErrorKind::Runtime, fmt::format("lambda must be greater or equal to 0, but found to be {}.", a.number(1)));
+  if (a.number(1) < 0) fail(ErrorKind::Runtime, fmt::format("lambda must be greater or equal to 0, but found to be "
+                                                            "{}.", a.number(1)));
   return map(a, [&](const Tensor& x) {
     Tensor l = number_like(a, 1, x);
     return where(lt(l, x), x - l, where(lt(x, -l), x + l, x * 0.0));

@@ -29,24 +29,28 @@ DType number_dtype(const ArgValue& v) {
   }
 }
 
+[[noreturn]] void mismatch(std::string_view op, int i, const char* wanted) {
+  throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be {}", op, i + 1, wanted));
+}
+
 }  // namespace
 
 const Tensor& Args::tensor(int i) const {
-  if (!has(i) || values[i].kind != ArgKind::Tensor) throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be a tensor", op, i + 1));
+  if (!has(i) || values[i].kind != ArgKind::Tensor) mismatch(op, i, "a tensor");
   return values[i].tensor;
 }
 
 int64_t Args::integer(int i) const {
   const ArgValue& v = values[i];
   if (v.kind == ArgKind::Double) return static_cast<int64_t>(v.d);
-  if (v.kind != ArgKind::Int && v.kind != ArgKind::Bool) throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be an integer", op, i + 1));
+  if (v.kind != ArgKind::Int && v.kind != ArgKind::Bool) mismatch(op, i, "an integer");
   return v.i;
 }
 
 double Args::number(int i) const {
   const ArgValue& v = values[i];
   if (v.kind == ArgKind::Double) return v.d;
-  if (v.kind != ArgKind::Int && v.kind != ArgKind::Bool) throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be a number", op, i + 1));
+  if (v.kind != ArgKind::Int && v.kind != ArgKind::Bool) mismatch(op, i, "a number");
   return static_cast<double>(v.i);
 }
 
@@ -57,7 +61,7 @@ Tensor Args::as(int i, DType d) const {
     case ArgKind::Int: return scalar(d, v.i);
     case ArgKind::Bool: return constant(d, v.i);
     case ArgKind::Double: return scalar(d, v.d);
-    default: throw Error(ErrorKind::Type, fmt::format("{}: argument {} must be a tensor or a number", op, i + 1));
+    default: mismatch(op, i, "a tensor or a number");
   }
 }
 

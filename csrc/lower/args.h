@@ -56,7 +56,7 @@ class Args {
   DType out_dtype(int k, DType fallback) const { return k < static_cast<int>(outs.size()) ? outs[k].dtype : fallback; }
   /// torch.result_type over the arguments at these positions (numbers and tensors).
   DType common(std::initializer_list<int> positions) const;
-  /// As common(), an integer or bool result replaced by f32 (torch's int_to_float promotion; default dtype assumed f32 unless glue says otherwise).
+  /// As common(), an integer or bool result replaced by f32 (torch's promotion of float functions; the default dtype is taken as f32).
   DType common_float(std::initializer_list<int> positions) const;
   /// Seed and offset (0-d u64) of the generator argument or the device's default one, which advances by `numel` counters.
   struct Rng { Tensor seed, offset; };
@@ -67,8 +67,8 @@ class Args {
 };
 
 /// One tensor for each fresh return of the schema (an undefined one stands for None), then the new values of the arguments that the schema
-/// writes (a!), in its order, lists flattened. Arguments that an operator writes although its schema does not say so (native_batch_norm's running
-/// statistics) come last, in the order of the row ATEN_WRITES; an undefined one leaves its argument as it is.
+/// writes (a!), in its order, lists flattened. Arguments that an operator writes although its schema does not say so (native_batch_norm's
+/// running statistics) come last, in the order of the row ATEN_WRITES; an undefined one leaves its argument as it is.
 using Results = std::vector<Tensor>;
 /// A lowering: pure, from arguments to result values. The glue writes them to new tensors, to `out=` or to self, casting to their dtype.
 /// Raise with Error(kind, text) what PyTorch's CPU kernel raises, same words where users match on them.

@@ -54,7 +54,8 @@ Tensor power_int(Tensor x, int64_t n) {
 Tensor power_int(Tensor x, Tensor n) {
   DType d = x.dtype();
   Tensor zero = like(n, 0), one = like(x, 1), negative = is_signed(d) ? lt(n, zero) : truth(false);
-  Tensor unit = where(eq(x, one), one, is_signed(d) ? where(eq(x, like(x, -1)), where(ne(n & like(n, 1), zero), x, one), like(x, 0)) : like(x, 0));
+  Tensor unit = where(eq(x, one), one, like(x, 0));
+  if (is_signed(d)) unit = where(eq(x, like(x, -1)), where(ne(n & like(n, 1), zero), x, one), unit);
   Tensor r = full(x.sizes(), one);
   int bits = info(d).bits - is_signed(d);
   for (int k = 0; k < bits; ++k) {
@@ -128,7 +129,8 @@ Tensor div_mode(Args& a) {
   Tensor x = operand(a, 0, d), y = operand(a, 1, d);
   if (a.text(2) == "trunc") return is_float(d) ? (x / y).unary(Op::TRUNC).cast(d) : x / checked_divisor(y);
   if (a.text(2) != "floor")
-    fail(ErrorKind::Runtime, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '" + std::string(a.text(2)) + "'");
+    fail(ErrorKind::Runtime, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+                             "'" + std::string(a.text(2)) + "'");
   return is_float(d) ? floor_div_float(x, y).cast(d) : floor_div_int(x, y);
 }
 
@@ -245,7 +247,8 @@ Tensor logaddexp2(Args& a) { return log_add_exp(a, 2); }
 Tensor masked_fill(Args& a) {
   const Tensor& x = a.tensor(0);
   const Tensor& mask = a.tensor(1);
-  if (!is_bool(mask.dtype())) fail(ErrorKind::Runtime, std::string("masked_fill_ only supports boolean masks, but got mask with dtype ") +
+  if (!is_bool(mask.dtype())) fail(ErrorKind::Runtime, std::string("masked_fill_ only supports boolean masks, but got mask "
+                                                                   "with dtype ") +
                                                            scalar_type_name(mask.dtype()));
   if (a.values[2].kind == ArgKind::Tensor && a.tensor(2).dim() != 0)
     fail(ErrorKind::Runtime, "masked_fill only supports a 0-dimensional value tensor, but got tensor with " +

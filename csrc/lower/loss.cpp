@@ -88,8 +88,10 @@ Tensor nll_gradient(Args& a) {
 }
 
 void check_nll2d(const Tensor& x, const Tensor& t) {
-  if (t.dim() != 3) fail(ErrorKind::Runtime, fmt::format("only batches of spatial targets supported (3D tensors) but got targets of dimension: {}", t.dim()));
-  if (x.dim() != 4) fail(ErrorKind::Runtime, fmt::format("only batches of spatial inputs supported (4D tensors), but got input of dimension: {}", x.dim()));
+  if (t.dim() != 3) fail(ErrorKind::Runtime, fmt::format("only batches of spatial targets supported (3D tensors) but got "
+                                                         "targets of dimension: {}", t.dim()));
+  if (x.dim() != 4) fail(ErrorKind::Runtime, fmt::format("only batches of spatial inputs supported (4D tensors), but got "
+                                                         "input of dimension: {}", x.dim()));
   if (x.size(0) != t.size(0) || x.size(2) != t.size(1) || x.size(3) != t.size(2))
     fail(ErrorKind::Runtime, fmt::format("size mismatch (got input: {}, target: {}", sizes_text(x.sizes()), sizes_text(t.sizes())));
 }

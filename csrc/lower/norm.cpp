@@ -59,7 +59,8 @@ int64_t checked_normalized(const Args& a, const Tensor& x, int shape) {
   bool fits = !want.empty() && x.dim() >= static_cast<int64_t>(want.size());
   for (size_t k = 0; fits && k < want.size(); ++k) fits = x.size(x.dim() - want.size() + k) == want[k];
   if (!fits)
-    fail(ErrorKind::Runtime, fmt::format("Given normalized_shape={}, expected input with shape [*, {}], but got input of size{}", sizes_text(want),
+    fail(ErrorKind::Runtime, fmt::format("Given normalized_shape={}, expected input with shape [*, {}], but got input of "
+                                         "size{}", sizes_text(want),
                                          fmt::join(want.begin(), want.end(), ", "), sizes_text(x.sizes())));
   return static_cast<int64_t>(want.size());
 }

@@ -82,7 +82,8 @@ void check_probability(double p, const char* op) {
 Tensor uniform(Args& a) {
   DType d = self_dtype(a);
   double from = a.number(1), to = a.number(2);
-  if (from > to) fail(ErrorKind::Runtime, fmt::format("uniform_ expects to return a [from, to) range, but found from={} > to={}", from, to));
+  if (from > to) fail(ErrorKind::Runtime, fmt::format("uniform_ expects to return a [from, to) range, but found from={} > "
+                                                      "to={}", from, to));
   Tensor u = uniform_01(bits_for(a, 3, self_sizes(a)), d), low = scalar(u.dtype(), from);
   Tensor v = (u * scalar(u.dtype(), to - from) + low).cast(d);
   if (from == to) return v;
@@ -98,7 +99,8 @@ Tensor normal(Args& a) {
 Tensor normal_of(Args& a) {
   bool tensor_mean = a.values[0].kind == ArgKind::Tensor, tensor_std = a.values[1].kind == ArgKind::Tensor;
   DType d = a.tensor(tensor_mean ? 0 : 1).dtype(), c = compute_dtype(d);
-  Dims sizes = tensor_mean && tensor_std ? broadcast_sizes(a.tensor(0).sizes(), a.tensor(1).sizes()) : a.tensor(tensor_mean ? 0 : 1).sizes();
+  Dims sizes = a.tensor(tensor_mean ? 0 : 1).sizes();
+  if (tensor_mean && tensor_std) sizes = broadcast_sizes(sizes, a.tensor(1).sizes());
   Tensor std = a.as(1, c);
   if (tensor_std) std = check(std, ge(std, like(std, 0)), "normal expects all elements of std >= 0.0", 0);
   else if (a.number(1) < 0) fail(ErrorKind::Runtime, fmt::format("normal expects std >= 0.0, but found std {}", a.number(1)));
@@ -112,7 +114,8 @@ Tensor log_normal(Args& a) {
 }
 
 Tensor exponential(Args& a) {
-  if (a.number(1) <= 0) fail(ErrorKind::Runtime, fmt::format("exponential_ expects lambda > 0.0, but found lambda={}", a.number(1)));
+  if (a.number(1) <= 0) fail(ErrorKind::Runtime, fmt::format("exponential_ expects lambda > 0.0, but found "
+                                                             "lambda={}", a.number(1)));
   DType c = compute_dtype(self_dtype(a));
   return (-log(uniform_open(bits_for(a, 2, self_sizes(a)), c)) / a.as(1, c)).cast(self_dtype(a));
 }
@@ -165,7 +168,8 @@ Tensor random_from(Args& a) {
   uint64_t range;
   if (a.has(2)) {
     int64_t to = a.integer(2);
-    if (from >= to) fail(ErrorKind::Runtime, fmt::format("random_ expects 'from' to be less than 'to', but got from={} >= to={}", from, to));
+    if (from >= to) fail(ErrorKind::Runtime, fmt::format("random_ expects 'from' to be less than 'to', but got from={} >= "
+                                                         "to={}", from, to));
     range = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
   } else if (from == INT64_MIN) {
     range = 0;
@@ -187,9 +191,11 @@ Tensor multinomial(Args& a) {
   int64_t samples = a.integer(1), classes = self.size(-1);
   bool replacement = a.integer(2, 0);
   if (self.dim() != 1 && self.dim() != 2) fail(ErrorKind::Runtime, "prob_dist must be 1 or 2 dim");
-  if (!is_float(self.dtype())) fail(ErrorKind::Runtime, std::string("multinomial only supports floating-point dtypes for input, got: ") + scalar_type_name(self.dtype()));
+  if (!is_float(self.dtype())) fail(ErrorKind::Runtime, std::string("multinomial only supports floating-point dtypes for "
+                                                                    "input, got: ") + scalar_type_name(self.dtype()));
   if (samples <= 0) fail(ErrorKind::Runtime, "cannot sample n_sample <= 0 samples");
-  if (!replacement && samples > classes) fail(ErrorKind::Runtime, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  if (!replacement && samples > classes) fail(ErrorKind::Runtime, "cannot sample n_sample > prob_dist.size(-1) samples "
+                                                                  "without replacement");
   Tensor p = widened(a, 0).reshape({-1, classes});
   int64_t rows = p.size(0), last[] = {1};
   Tensor finite = lt(p, like(p, INFINITY)) & ge(p, like(p, 0));

@@ -37,7 +37,8 @@ Tensor arg_extreme(Args& a, bool greatest, const char* name) {
   const Tensor& x = a.tensor(0);
   bool keepdim = a.integer(2, 0);
   if (x.numel() == 0 && !a.has(1))
-    fail(ErrorKind::Index, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", name));
+    fail(ErrorKind::Index, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                                       "reduction dim with the 'dim' argument.", name));
   if (x.dim() == 0) return full({}, constant(DType::i64, int64_t{0}));
   if (a.has(1)) return greatest ? x.argmax(a.integer(1), keepdim) : x.argmin(a.integer(1), keepdim);
   Tensor flat = x.reshape({-1}), i = greatest ? flat.argmax(0) : flat.argmin(0);
@@ -153,7 +154,8 @@ Tensor argmin(Args& a) { return arg_extreme(a, false, "argmin"); }
 template <Op op> Tensor extreme_of_all(Args& a) {
   const Tensor& x = a.tensor(0);
   if (x.numel() == 0)
-    fail(ErrorKind::Runtime, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+    fail(ErrorKind::Runtime, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                                         "reduction dim with the 'dim' argument.",
                                          op == Op::MAX ? "max" : "min"));
   return x.dim() == 0 ? x : x.reduce(op, {});
 }
@@ -162,7 +164,8 @@ template Tensor extreme_of_all<Op::MIN>(Args&);
 
 Results aminmax(Args& a) {
   const Tensor& x = a.tensor(0);
-  if (x.numel() == 0 && !a.has(1)) fail(ErrorKind::Runtime, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+  if (x.numel() == 0 && !a.has(1)) fail(ErrorKind::Runtime, "aminmax(): cannot compute aminmax over an empty dimension as "
+                                                            "the operation has no identity.");
   Dims axes = reduced_axes(a, 1, x.dim());
   bool keepdim = a.integer(2, 0);
   return {fold(x, Op::MIN, axes, keepdim), fold(x, Op::MAX, axes, keepdim)};

@@ -14,7 +14,8 @@ Tensor distance_from_diagonal(int64_t rows, int64_t columns) { return iota(colum
 
 Tensor triangle(Args& a, bool lower) {
   const Tensor& x = a.tensor(0);
-  if (x.dim() < 2) fail(ErrorKind::Runtime, fmt::format("{}: input tensor must have at least 2 dimensions", lower ? "tril" : "triu"));
+  if (x.dim() < 2) fail(ErrorKind::Runtime, fmt::format("{}: input tensor must have at least 2 "
+                                                        "dimensions", lower ? "tril" : "triu"));
   Tensor distance = distance_from_diagonal(x.size(-2), x.size(-1)), k = index_constant(a.integer(1, 0));
   return where(lower ? le(distance, k) : ge(distance, k), x, like(x, 0));
 }
@@ -93,9 +94,12 @@ Tensor cat(Args& a) {
 Tensor channel_shuffle(Args& a) {
   const Tensor& x = a.tensor(0);
   int64_t groups = a.integer(1);
-  if (x.dim() < 3) fail(ErrorKind::Runtime, fmt::format("channel_shuffle expects input with > 2 dims, but got input with sizes {}", sizes_text(x.sizes())));
-  if (groups <= 0) fail(ErrorKind::Runtime, fmt::format("Number of groups to divide channels in must be positive. Value of groups:{}", groups));
-  if (x.size(1) % groups) fail(ErrorKind::Runtime, fmt::format("Number of channels must be divisible by groups. Got {} channels and {} groups.", x.size(1), groups));
+  if (x.dim() < 3) fail(ErrorKind::Runtime, fmt::format("channel_shuffle expects input with > 2 dims, but got input with "
+                                                        "sizes {}", sizes_text(x.sizes())));
+  if (groups <= 0) fail(ErrorKind::Runtime, fmt::format("Number of groups to divide channels in must be positive. Value of "
+                                                        "groups:{}", groups));
+  if (x.size(1) % groups) fail(ErrorKind::Runtime, fmt::format("Number of channels must be divisible by groups. Got {} "
+                                                               "channels and {} groups.", x.size(1), groups));
   if (x.numel() == 0) return x;
   return x.reshape({x.size(0), groups, x.size(1) / groups, -1}).transpose(1, 2).reshape(x.sizes());
 }
@@ -106,14 +110,16 @@ Tensor constant_pad(Args& a) {
   int64_t n = static_cast<int64_t>(pad.size()) / 2;
   if (pad.size() % 2) fail(ErrorKind::Runtime, fmt::format("Length of pad must be even but instead it equals {}", pad.size()));
   if (n > x.dim())
-    fail(ErrorKind::Runtime, fmt::format("Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input has {} dimensions.",
+    fail(ErrorKind::Runtime, fmt::format("Length of pad should be no more than twice the number of dimensions of the input. "
+                                         "Pad length is {} while the input has {} dimensions.",
                                          pad.size(), x.dim()));
   Dims lo(x.dim()), hi(x.dim());
   for (int64_t k = 0; k < n; ++k) {
     int64_t d = x.dim() - 1 - k;
     lo[d] = pad[2 * k], hi[d] = pad[2 * k + 1];
     if (x.size(d) + lo[d] + hi[d] < 0)
-      fail(ErrorKind::Runtime, fmt::format("The input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid. Check dimension {} of your input.",
+      fail(ErrorKind::Runtime, fmt::format("The input size {}, plus negative padding {} and {} resulted in a negative "
+                                           "output size, which is invalid. Check dimension {} of your input.",
                                            x.size(d), lo[d], hi[d], d));
   }
   if (x.numel() == 0) {
@@ -161,10 +167,12 @@ Tensor logspace(Args& a) {
 Tensor pixel_shuffle(Args& a) {
   const Tensor& x = a.tensor(0);
   int64_t r = a.integer(1), n = x.dim();
-  if (n < 3) fail(ErrorKind::Runtime, fmt::format("pixel_shuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)", n));
+  if (n < 3) fail(ErrorKind::Runtime, fmt::format("pixel_shuffle expects input to have at least 3 dimensions, but got input "
+                                                  "with {} dimension(s)", n));
   if (r <= 0) fail(ErrorKind::Runtime, fmt::format("pixel_shuffle expects a positive upscale_factor, but got {}", r));
   if (x.size(-3) % (r * r))
-    fail(ErrorKind::Runtime, fmt::format("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={} is not divisible by {}",
+    fail(ErrorKind::Runtime, fmt::format("pixel_shuffle expects its input's 'channel' dimension to be divisible by the "
+                                         "square of upscale_factor, but input.size(-3)={} is not divisible by {}",
                                          x.size(-3), r * r));
   Dims lead(x.sizes().begin(), x.sizes().end() - 3), out = lead;
   int64_t c = x.size(-3) / (r * r), h = x.size(-2), w = x.size(-1);
@@ -177,10 +185,12 @@ Tensor pixel_shuffle(Args& a) {
 Tensor pixel_unshuffle(Args& a) {
   const Tensor& x = a.tensor(0);
   int64_t r = a.integer(1), n = x.dim();
-  if (n < 3) fail(ErrorKind::Runtime, fmt::format("pixel_unshuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)", n));
+  if (n < 3) fail(ErrorKind::Runtime, fmt::format("pixel_unshuffle expects input to have at least 3 dimensions, but got "
+                                                  "input with {} dimension(s)", n));
   if (r <= 0) fail(ErrorKind::Runtime, fmt::format("pixel_unshuffle expects a positive downscale_factor, but got {}", r));
   if (x.size(-2) % r || x.size(-1) % r)
-    fail(ErrorKind::Runtime, fmt::format("pixel_unshuffle expects height and width to be divisible by downscale_factor, but input.size(-2)={} or input.size(-1)={} is not divisible by {}",
+    fail(ErrorKind::Runtime, fmt::format("pixel_unshuffle expects height and width to be divisible by downscale_factor, but "
+                                         "input.size(-2)={} or input.size(-1)={} is not divisible by {}",
                                          x.size(-2), x.size(-1), r));
   Dims lead(x.sizes().begin(), x.sizes().end() - 3), out = lead;
   int64_t c = x.size(-3), h = x.size(-2) / r, w = x.size(-1) / r;

@@ -177,7 +177,8 @@ class GraphEval {
 
   Value pad(const UOp* u) {
     const Record& r = *u->arg.rec;
-    expect(r.a.size() == r.b.size() && r.a.size() == r.c.size() && product(r.c) == u->numel && product(r.a) == in(u, 0).numel(), u, "sizes");
+    expect(r.a.size() == r.b.size() && r.a.size() == r.c.size(), u, "dimensions");
+    expect(product(r.c) == u->numel && product(r.a) == in(u, 0).numel(), u, "sizes");
     Value v(u->dtype, u->numel);
     for (int64_t k = 0; k < u->numel; ++k) {
       int64_t rest = k, at = 0, weight = 1;

@@ -263,8 +263,8 @@ inline Cell apply(Op op, DType d, DType to, const Cell* s) {
   }
   if (has(op, group::Cmp)) return {0, compare(op, d, s[0], s[1])};
   if (has(op, group::Unary)) return is_float(d) ? float_cell(d, apply_float(op, s[0].f)) : Cell{0, apply_int(op, d, s[0].i)};
-  if (has(op, group::Binary)) return is_float(d) ? float_cell(d, apply_float(op, s[0].f, s[1].f)) : Cell{0, apply_int(op, d, s[0].i, s[1].i)};
-  no_meaning(op, d);
+  if (!has(op, group::Binary)) no_meaning(op, d);
+  return is_float(d) ? float_cell(d, apply_float(op, s[0].f, s[1].f)) : Cell{0, apply_int(op, d, s[0].i, s[1].i)};
 }
 
 }  // namespace tiny::testing

@@ -1,0 +1,77 @@
+"""Every lowering against PyTorch's CPU kernel, on the samples of PyTorch's own operator tests: forward, and backward where there is one."""
+import os
+import warnings
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+import lowerings
+
+SAMPLES = int(os.environ.get("TINY_LOWER_SAMPLES", "12"))
+BIG = 4000  # elements: the interpreter is slow
+DTYPES = [torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.float64, torch.uint8]
+# Operators without any call that a lowering serves, and those that ask much of an interpreter.
+SLOW = ("linalg", "svd", "pinverse", "nn.functional.ctc", "lu", "eig", "cholesky", "geqrf", "ormqr", "fft", "stft", "istft", "masked.",
+        "jiterator", "ops.nvprims")
+
+report = lowerings.Report()
+
+
+@pytest.fixture(scope="session")
+def shim():
+    path = lowerings.library()
+    if not os.path.exists(path):
+        pytest.skip(f"{path} is not built (target lower_shim)")
+    return lowerings.Lowerings(path)
+
+
+def elements(sample):
+    tensors = [t for t in torch.utils._pytree.tree_leaves((sample.input, sample.args, sample.kwargs)) if isinstance(t, torch.Tensor)]
+    return sum(t.numel() for t in tensors)
+
+
+def run(op, dtype, comparer):
+    grad = dtype.is_floating_point and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    for k, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=grad)):
+        if k >= SAMPLES:
+            break
+        if elements(sample) > BIG:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with comparer:
+                out = op.op(sample.input, *sample.args, **sample.kwargs)
+                outs = [t for t in torch.utils._pytree.tree_leaves(out) if isinstance(t, torch.Tensor) and t.requires_grad]
+                if grad and outs:
+                    torch.autograd.backward(outs, [torch.randn_like(t) for t in outs])
+
+
+CASES = [(op, d) for op in op_db for d in DTYPES if d in op.supported_dtypes("cpu") and not op.name.startswith(SLOW)]
+
+
+@pytest.mark.parametrize("op,dtype", CASES, ids=[f"{op.formatted_name}-{str(d)[6:]}" for op, d in CASES])
+def test_samples(op, dtype, shim):
+    torch.manual_seed(0)
+    mine = lowerings.Report()
+    run(op, dtype, lowerings.Comparer(shim, mine))
+    for row, n in mine.passed.items():
+        report.passed[row] = report.passed.get(row, 0) + n
+    assert not mine.faults, "\n".join(f"{row}: {faults[0]}" for row, faults in mine.faults.items())
+
+
+if __name__ == "__main__":  # a summary by row: python test_lowerings.py [part of an operator's name]
+    import sys
+    low = lowerings.Lowerings(lowerings.library())
+    comparer = lowerings.Comparer(low, report)
+    for op, dtype in CASES:
+        if len(sys.argv) > 1 and sys.argv[1] not in op.formatted_name:
+            continue
+        torch.manual_seed(0)
+        try:
+            run(op, dtype, comparer)
+        except Exception as e:
+            print(f"-- {op.formatted_name} {dtype}: {type(e).__name__}: {str(e)[:200]}")
+    for row, faults in sorted(report.faults.items()):
+        print(f"{row}: {len(faults)} of {len(faults) + report.passed.get(row, 0)}\n    {faults[0][:500]}\n    {faults[-1][:300]}")
+    print("never called:", " ".join(n for n in low.names if n not in report.passed and n not in report.faults))

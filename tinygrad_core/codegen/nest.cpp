@@ -54,6 +54,7 @@ void Nest::find_users() {
   auto at = [this](std::vector<uint64_t>& v, const UOp* u) { return LoopSet(&v[static_cast<size_t>(position_[u->slot]) * words_], words_); };
   for (UOp* u : nodes) {
     LoopSet own = at(direct, u);
+    if (u->is(Op::SINK)) continue;  // stores are no users of each other
     if (u->is(Op::RANGE)) own.add(static_cast<size_t>(number_[u->slot]));
     bool waits = u->is(Op::AFTER) && is_array(u);
     for (UOp* s : u->sources())

@@ -11,7 +11,7 @@ namespace {
 constexpr double kGroupCost = 16384;   // scalar operations from which a workgroup is worth its dispatch
 constexpr int64_t kGroupsPerThread = 4;
 
-bool is_global(const UOp* r) { return range_axis(r) == Axis::Global; }
+bool is_global(const UOp* r) { return range_axis(r) == Axis::Global || range_axis(r) == Axis::Local; }
 
 /// Global ranges whose turns must run in order become Loops.
 void serialise(Splitter& s) {
@@ -67,7 +67,7 @@ void share_groups(Splitter& s, const std::vector<std::vector<UOp*>>& globals, do
   }
 }
 
-/// After it, every store depends on every Global range, or runs in one group only.
+/// After it, every store depends on every Global range, or on none.
 void agree_on_groups(Splitter& s, const Caps& caps) {
   std::vector<std::vector<UOp*>> globals = globals_of_stores(s.sink());
   std::vector<UOp*> common;
@@ -81,12 +81,16 @@ void agree_on_groups(Splitter& s, const Caps& caps) {
   if (agree) return;
   if (common.empty()) {
     share_groups(s, globals, Analysis(s.sink()).total_cost(), caps);
-  } else {
-    for (const auto& g : globals)
-      for (UOp* r : g)
-        if (std::find(common.begin(), common.end(), r) == common.end()) s.replace(r, range_number(r), Axis::Loop);
+    return;
   }
-  globals = globals_of_stores(s.sink());
+  for (const auto& g : globals)
+    for (UOp* r : g)
+      if (std::find(common.begin(), common.end(), r) == common.end()) s.replace(r, range_number(r), Axis::Loop);
+}
+
+/// Stores that do not depend on all of the final groups and lanes run in one of them.
+void run_rest_once(Splitter& s) {
+  std::vector<std::vector<UOp*>> globals = globals_of_stores(s.sink());
   std::vector<UOp*> all;
   for (const auto& g : globals)
     for (UOp* r : g)
@@ -146,14 +150,15 @@ UOp* apply_options(UOp* sink, const Caps& caps, int flags) {
   Splitter splitter(sink);
   serialise(splitter);
   agree_on_groups(splitter, caps);
-  if (flags & kNoOptions) return splitter.sink();
   Analysis a(splitter.sink());
-  if (a.loops.empty()) return splitter.sink();
-  if (caps.has_local) {
-    apply_lanes(splitter, a, caps);
-  } else if (!apply_contraction(splitter, a, caps)) {
-    apply_rows(splitter, a, caps);
+  if (!(flags & kNoOptions) && !a.loops.empty()) {
+    if (caps.has_local) {
+      apply_lanes(splitter, a, caps);
+    } else if (!apply_contraction(splitter, a, caps)) {
+      apply_rows(splitter, a, caps);
+    }
   }
+  run_rest_once(splitter);
   return splitter.sink();
 }
 

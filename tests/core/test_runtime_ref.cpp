@@ -16,7 +16,7 @@ struct RefTest : ::testing::Test {
   ListBuilder b;
   RefTest() { b.program.info.name = "kernel_under_test"; }
 
-  void run(std::vector<void*> buffers, std::vector<uint64_t> scalars = {}) { Interpreter(b.program.info, b.program.linear).run(buffers.data(), scalars.data()); }
+  void run(std::vector<void*> buffers) { Interpreter(b.program.info, b.program.linear).run(buffers.data(), nullptr); }
 
   std::string fault(std::vector<void*> buffers) {
     try {

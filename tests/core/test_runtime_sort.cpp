@@ -56,7 +56,8 @@ void check(Device& device, DType d, int64_t rows, int64_t columns, bool descendi
       Arg x = element(from, d, static_cast<size_t>(r * columns + a)), y = element(from, d, static_cast<size_t>(r * columns + b));
       return descending ? less(y, x, d) : less(x, y, d);
     });
-    for (int64_t c = 0; c < columns; ++c) ASSERT_EQ(to[static_cast<size_t>(r * columns + c)], want[static_cast<size_t>(c)]) << "row " << r << " place " << c;
+    std::vector<int64_t> have(to.begin() + r * columns, to.begin() + (r + 1) * columns);
+    ASSERT_EQ(have, want) << "row " << r;
   }
 }
 

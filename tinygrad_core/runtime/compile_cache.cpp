@@ -1,4 +1,7 @@
 // compile_cached: from a kernel's key to a loaded kernel, through the cache on disk.
+#include <dlfcn.h>
+#include <sys/stat.h>
+
 #include <chrono>
 #include <cstdlib>
 
@@ -47,10 +50,26 @@ std::shared_ptr<DiskStore> store() {
   return s.store;
 }
 
-Hash128 store_key(Device& device, const Hash128& kernel) {
-  std::string text = fmt::format("{:016x}{:016x}\n{}\n{}", kernel.hi, kernel.lo, device.caps().target, device.compiler().id());
-  return hash128(text);
+/// Which build of this library: codegen may make other code of the same kernel. Size and time of the file that holds this function.
+const std::string& library_build() {
+  static const std::string* build = [] {
+    Dl_info where{};
+    struct stat file {};
+    if (!dladdr(reinterpret_cast<void*>(&library_build), &where) || stat(where.dli_fname, &file) != 0) return new std::string("unknown");
+    return new std::string(fmt::format("{} {}.{}", file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec));
+  }();
+  return *build;
 }
+
+}  // namespace
+
+/// The switches that change what `lower` makes of a kernel are part of the key.
+Hash128 compile_cache_key(Device& device, const Hash128& kernel) {
+  return hash128(fmt::format("{:016x}{:016x}\n{}\n{}\n{}\n{}", kernel.hi, kernel.lo, device.caps().target, device.compiler().id(),
+                             library_build(), env_text(Env::TINY_NOOPT)));
+}
+
+namespace {
 
 /// Compile, with the kernel's name and the place of its source in whatever goes wrong.
 Binary compile_named(Compiler& compiler, const Program& program) {
@@ -84,7 +103,7 @@ std::unique_ptr<Executable> load_stored(Device& device, DiskStore& disk, const H
 
 std::unique_ptr<Executable> compile_cached(Device& device, const Hash128& key, const std::function<Program()>& lower) {
   std::shared_ptr<DiskStore> disk = store();
-  Hash128 name = store_key(device, key);
+  Hash128 name = compile_cache_key(device, key);
   if (disk)
     if (auto executable = load_stored(device, *disk, name)) return executable;
 
@@ -97,9 +116,9 @@ std::unique_ptr<Executable> compile_cached(Device& device, const Hash128& key, c
   TINY_LOG(4, source, "{}\n{}", program.info.name, compiler.render(program));
   made.binary = compile_named(compiler, program);
   if (disk) disk->put(name, to_bytes(made));
-  TINY_LOG(1, kernel, "{}: compiled in {:.1f} ms, {} bytes, {} workgroups, {:.3g} flop, {:.3g} bytes moved", made.info.name,
-           std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count(), made.binary.size(), made.info.groups,
-           made.info.flops, made.info.bytes);
+  double millis = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count();
+  TINY_LOG(1, kernel, "{}: compiled in {:.1f} ms, {} bytes, {} workgroups, {:.3g} flop, {:.3g} bytes moved", made.info.name, millis,
+           made.binary.size(), made.info.groups, made.info.flops, made.info.bytes);
   return device.load(made.info, made.binary);
 }
 

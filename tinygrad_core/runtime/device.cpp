@@ -101,7 +101,8 @@ const DeviceRow* row_named(std::string_view name) {
     if (name == d.name) return &d;
   std::string known;
   for (const DeviceRow& d : kDevices) known += fmt::format("\n  {:<6} {}", d.name, d.meaning);
-  throw Error(ErrorKind::Value, fmt::format("TINY_DEVICE={}: there is no device '{}'; devices are{}", env_text(Env::TINY_DEVICE), name, known));
+  std::string list = env_text(Env::TINY_DEVICE);
+  throw Error(ErrorKind::Value, fmt::format("TINY_DEVICE={}: there is no device '{}'; devices are{}", list, name, known));
 }
 
 /// "CPU:0,CPU:1" -> rows. What follows the colon numbers devices of one kind; the host's are all alike.
@@ -138,9 +139,9 @@ struct ForkHandlers {
     graph_mutex().unlock();
   }
   static void child() {
+    registry().pid = getpid();
     compile_cache_at_fork(2);
     each([](Device& d) { d.after_fork(true); });
-    registry().pid = getpid();
     registry().mutex.unlock();
     // A recursive mutex knows its owner by a thread number that changed with the fork, so it cannot be unlocked here.
     new (&graph_mutex()) std::recursive_mutex;
@@ -150,7 +151,7 @@ struct ForkHandlers {
   }
   static void install() {
     registry().pid = getpid();
-    pthread_atfork(before, parent, child);
+    pthread_atfork(before, parent, after_fork_in_child);
     std::atexit(at_exit);
   }
 
@@ -175,7 +176,8 @@ Device& device(int index) {
   if (index >= 0 && index < kMaxDevices)
     if (Device* d = r.open[index].load(std::memory_order_acquire)) return *d;
   if (index < 0 || index >= device_count())
-    throw Error(ErrorKind::Value, fmt::format("there is no device tiny:{}; TINY_DEVICE={} makes {}", index, env_text(Env::TINY_DEVICE), device_count()));
+    throw Error(ErrorKind::Value,
+                fmt::format("there is no device tiny:{}; TINY_DEVICE={} makes {}", index, env_text(Env::TINY_DEVICE), device_count()));
   std::lock_guard lock(r.mutex);
   if (Device* d = r.open[index].load()) return *d;
   if (!r.pid) ForkHandlers::install();
@@ -185,6 +187,7 @@ Device& device(int index) {
   return *d;
 }
 
+/// Once a fork, whoever calls it first: our own handler, or that of a layer above which needs the devices in its own.
 void after_fork_in_child() {
   if (registry().pid && registry().pid != getpid()) ForkHandlers::child();
 }

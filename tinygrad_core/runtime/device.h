@@ -44,7 +44,8 @@ struct Submission {
   std::shared_ptr<const void> keep;        // whatever owns `launches`
 };
 
-/// What a kernel's CHECK writes: the first fault since the last read. i64[4]: {fault, value, limit, unused}; fault = check_number of the CHECK.
+/// What a kernel's CHECK writes: the first fault since the last read. i64[4]: {fault, value, limit, unused};
+/// fault = check_number of the CHECK.
 struct ErrorRecord { int64_t fault = 0, value = 0, limit = 0, unused = 0; };
 /// Number of a CHECK's text, and back. Never 0, and the same in every process: kernels from the disk cache hold it. The text is known for
 /// every number made in this process and for those that kernels read from the disk cache were made with; else "".
@@ -52,7 +53,9 @@ int64_t check_number(const Record* r);
 std::string check_text(int64_t number);
 
 struct MemoryStats {
-  int64_t allocated = 0, reserved = 0, peak_allocated = 0, peak_reserved = 0, allocations = 0, frees = 0, total_allocated = 0, total_freed = 0, ooms = 0, retries = 0;
+  int64_t allocated = 0, reserved = 0, peak_allocated = 0, peak_reserved = 0;      // bytes now and at most
+  int64_t allocations = 0, frees = 0, total_allocated = 0, total_freed = 0;        // blocks and bytes ever
+  int64_t ooms = 0, retries = 0;
 };
 
 /// Part of a parallel loop: the indices begin .. end-1.

@@ -159,8 +159,10 @@ bool DiskStore::open_file() {
   std::error_code ignored;
   std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   // The file holds code that will run: nobody else may write it.
-  if (std::filesystem::create_directories(folder, ignored)) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
-  if (sqlite3_open_v2(path_.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) return false;
+  if (std::filesystem::create_directories(folder, ignored))
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
+  constexpr int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  if (sqlite3_open_v2(path_.c_str(), &db_, flags, nullptr) != SQLITE_OK) return false;
   sqlite3_busy_timeout(db_, kBusyMillis);
   if (run(kSetup)) return true;
   // A file that cannot be written may still be read.

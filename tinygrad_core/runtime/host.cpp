@@ -202,7 +202,7 @@ void HostDevice::settle(uint64_t ticket) {
     if (take(&item, ticket)) {  // sooner than waking the queue's thread
       execute(std::move(item));
     } else {
-      auto changed = [&] { return done(ticket) || (!busy_.load(std::memory_order_seq_cst) && queued_.load(std::memory_order_seq_cst)); };
+      auto changed = [&] { return done(ticket) || (!busy_.load() && queued_.load()); };
       done_.wait(changed, spin_micros_);
     }
   }
@@ -216,9 +216,7 @@ bool HostDevice::start_queue() {
 
 void HostDevice::queue_loop() {
   while (!stopping_.load(std::memory_order_relaxed)) {
-    auto ready = [&] {
-      return stopping_.load(std::memory_order_seq_cst) || (queued_.load(std::memory_order_seq_cst) && !busy_.load(std::memory_order_seq_cst));
-    };
+    auto ready = [&] { return stopping_.load() || (queued_.load() && !busy_.load()); };
     work_.wait(ready, spin_micros_);
     Item item;
     if (!stopping_.load(std::memory_order_relaxed) && take(&item, UINT64_MAX)) execute(std::move(item));

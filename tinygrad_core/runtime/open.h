@@ -8,6 +8,9 @@ Device* make_cpu_device(int index);
 Device* make_ref_device(int index);
 Device* make_null_device(int index);
 
+/// Name of a kernel's entry in the disk cache.
+Hash128 compile_cache_key(Device& device, const Hash128& kernel);
+
 /// Around fork: 0 before, 1 in the parent, 2 in the child.
 void compile_cache_at_fork(int stage);
 

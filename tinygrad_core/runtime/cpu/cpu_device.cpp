@@ -117,7 +117,8 @@ class CpuDevice final : public HostDevice {
         run_launch(l, work);
         continue;
       }
-      int64_t groups = groups_of(l), parts = std::clamp<int64_t>(static_cast<int64_t>(micros_of(l) / chunk_micros), 1, std::max<int64_t>(groups, 1));
+      int64_t groups = groups_of(l), wanted = static_cast<int64_t>(micros_of(l) / chunk_micros);
+      int64_t parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(groups, 1));
       region.pieces.push_back({&l, chunks, parts, groups});
       chunks += parts;
     }

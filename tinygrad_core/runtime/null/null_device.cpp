@@ -1,5 +1,6 @@
 // The NULL device: everything but the kernels. Schedules and kernels are made and rendered, memory is real, copies and builtins run;
 // a kernel writes nothing. It is also the shortest example of a device.
+#include "base/error.h"
 #include "renderer/host_caps.h"
 #include "runtime/host.h"
 #include "runtime/open.h"
@@ -10,11 +11,17 @@ namespace {
 /// Renders with every renderer that this build has and makes nothing.
 class NullCompiler final : public Compiler {
  public:
-  explicit NullCompiler(const Caps& caps) : c_(make_c_compiler(caps)), llvm_(make_llvm_compiler(caps)) {}
+  explicit NullCompiler(const Caps& caps) : llvm_(make_llvm_compiler(caps)) {
+    try {
+      c_ = make_c_compiler(caps);
+    } catch (const Error&) {  // no C compiler on this machine
+      if (!llvm_) throw;
+    }
+  }
   std::string id() const override { return "null"; }
   std::string render(const Program& program) override { return llvm_ ? llvm_->render(program) : c_->render(program); }
   Binary compile(const Program& program) override {
-    c_->render(program);
+    if (c_) c_->render(program);
     if (llvm_) llvm_->render(program);
     return "";
   }

@@ -137,7 +137,8 @@ void Interpreter::Code::translate_range(const UOp* u) {
   Axis axis = range_axis(u);
   if (axis == Axis::Global || axis == Axis::Local)
     return void((axis == Axis::Global ? globals : locals).push_back({make_place(u).at, const_int(u->src[0])}));
-  TINY_ASSERT(axis == Axis::Loop || axis == Axis::Reduce || axis == Axis::GroupReduce, info.name + ": a RANGE that codegen should have expanded");
+  bool loops = axis == Axis::Loop || axis == Axis::Reduce || axis == Axis::GroupReduce;
+  TINY_ASSERT(loops, info.name + ": a RANGE that codegen should have expanded");
   Step& s = add(u);
   s.from.push_back(place(u->src[0]));
   s.to = make_place(u);
@@ -310,7 +311,8 @@ class Interpreter::Run {
   char* address(const Step& s, int64_t element, const char* verb) {
     const Array& a = code_.arrays[s.array];
     if (element < 0 || element >= a.length)
-      fail(fmt::format("{} element {} of {} {}, which has {} of {}", verb, element, a.local ? "local array" : "buffer", a.number, a.length, info(a.dtype).name));
+      fail(fmt::format("{} element {} of {} {}, which has {} of {}", verb, element, a.local ? "local array" : "buffer", a.number, a.length,
+                       info(a.dtype).name));
     return memory_[s.array] + element * itemsize(a.dtype);
   }
 
@@ -348,7 +350,9 @@ class Interpreter::Run {
                        code_.arrays[s.array].number, writer));
   }
 
-  [[noreturn]] void fail(const std::string& what) const { throw Error(ErrorKind::Runtime, fmt::format("kernel {} on REF: {}", code_.info.name, what)); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorKind::Runtime, fmt::format("kernel {} on REF: {}", code_.info.name, what));
+  }
 
   const Code& code_;
   const uint64_t* scalars_;
@@ -363,7 +367,8 @@ class Interpreter::Run {
 void Interpreter::run(void* const* buffers, const uint64_t* scalars) const {
   int64_t groups = 1;
   for (const Digit& d : code_->globals) groups *= d.extent;
-  TINY_ASSERT(groups == code_->info.groups, fmt::format("{}: {} workgroups, its Global ranges make {}", code_->info.name, code_->info.groups, groups));
+  const ProgramInfo& info = code_->info;
+  TINY_ASSERT(groups == info.groups, fmt::format("{}: {} workgroups, its Global ranges make {}", info.name, info.groups, groups));
   Run run(*code_, buffers, scalars);
   for (int64_t g = 0; g < groups; ++g) run.group(g);
 }

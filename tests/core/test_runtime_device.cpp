@@ -183,7 +183,8 @@ TEST_P(DeviceTest, ShortageEmptiesTheCacheThenTells) {
   } catch (const Error& e) {
     EXPECT_EQ(e.kind, ErrorKind::OutOfMemory);
     std::string what = e.what();
-    for (const char* part : {"30.00 MiB", "in use", "cached", "limit 64.00 MiB", "tiny:"}) EXPECT_NE(what.find(part), std::string::npos) << what;
+    for (const char* part : {"30.00 MiB", "in use", "cached", "limit 64.00 MiB", "tiny:"})
+      EXPECT_NE(what.find(part), std::string::npos) << what;
   }
   EXPECT_EQ(d.memory_stats().ooms - before.ooms, 1);
   EXPECT_GE(d.memory_stats().retries - before.retries, 1);

@@ -31,7 +31,8 @@ TEST(Pool, EveryChunkOnceWhateverTheThreads) {
       for (int round = 0; round < 300; ++round) {
         Counts c(chunks);
         pool->run(chunks, threads, Counts::body, &c);
-        for (int64_t i = 0; i < chunks; ++i) ASSERT_EQ(c.seen[static_cast<size_t>(i)], 1) << threads << " threads, " << i << " of " << chunks;
+        for (int64_t i = 0; i < chunks; ++i)
+          ASSERT_EQ(c.seen[static_cast<size_t>(i)], 1) << threads << " threads, " << i << " of " << chunks;
       }
     }
   }

@@ -36,8 +36,8 @@ void set_topic(std::string_view word, int8_t (&levels)[kTopics]) {
   bool known = name.size() == word.size() || to_level(word.substr(name.size() + 1), &level);
   for (size_t i = 0; known && i < kTopics; ++i)
     if (name == kNames[i]) return void(levels[i] = static_cast<int8_t>(level));
-  std::string known = fmt::format("{}", fmt::join(kNames, ", "));
-  throw Error(ErrorKind::Value, fmt::format("TINY_DEBUG: '{}' is no level 0..{} and no topic; topics are {}", word, kAll, known));
+  std::string topics = fmt::format("{}", fmt::join(kNames, ", "));
+  throw Error(ErrorKind::Value, fmt::format("TINY_DEBUG: '{}' is no level 0..{} and no topic; topics are {}", word, kAll, topics));
 }
 
 /// One write call a line, so that lines of several threads and processes stay whole.

@@ -325,7 +325,8 @@ void Device::Cache::out_of_memory(size_t n) {
   size_t available = 0, total = 0;
   device_.memory_info(&available, &total);
   std::string limit = limit_ ? bytes_text(limit_) : "none";
-  std::string live = bytes_text(static_cast<size_t>(stats_.allocated)), cached = bytes_text(static_cast<size_t>(stats_.reserved - stats_.allocated));
+  std::string live = bytes_text(static_cast<size_t>(stats_.allocated));
+  std::string cached = bytes_text(static_cast<size_t>(stats_.reserved - stats_.allocated));
   throw Error(ErrorKind::OutOfMemory, fmt::format("tiny:{} ({}) is out of memory: tried to allocate {}; {} in use, {} cached, limit {}, "
                                                   "the device has {} in all and {} free",
                                                   device_.index(), device_.name(), bytes_text(n), live, cached, limit, bytes_text(total),

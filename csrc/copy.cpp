@@ -21,7 +21,7 @@ bool fills_storage(const at::Tensor& t) {
 void check_broadcast(const at::Tensor& dst, const at::Tensor& src) {
   if (dst.sizes() == src.sizes()) return;
   const auto shape = at::infer_size(dst.sizes(), src.sizes());
-  TORCH_CHECK(c10::IntArrayRef(shape) == dst.sizes(), "output with shape ", dst.sizes(), " doesn't match the broadcast shape ", shape);
+  TORCH_CHECK(c10::IntArrayRef(shape) == dst.sizes(), "output with shape ", dst.sizes(), " doesn't match the broadcast shape ", c10::IntArrayRef(shape));
 }
 
 /// The conjugate: the sign of every second element of the pairs changes.

@@ -1,0 +1,91 @@
+"""Autocast and gradient scaling."""
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+D = "tiny"
+
+
+def test_supported_types():
+    assert torch.tiny.get_amp_supported_dtype() == [torch.bfloat16, torch.float16]
+    assert torch.amp.is_autocast_available(D)
+    with pytest.warns(UserWarning), torch.autocast(D, dtype=torch.float64):
+        pass
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_policies(dtype):
+    x, w = torch.randn(4, 8, device=D), torch.randn(8, 8, device=D)
+    with torch.autocast(D, dtype=dtype):
+        assert torch.is_autocast_enabled(D)
+        assert (x @ w).dtype == dtype and F.linear(x, w).dtype == dtype
+        assert torch.softmax((x @ w), -1).dtype == torch.float32 and (x @ w).exp().dtype == torch.float32
+        assert (x + 1).dtype == torch.float32 and torch.cat([x, x @ w]).dtype == torch.float32
+        assert F.layer_norm(x @ w, (8,)).dtype == torch.float32
+        with torch.autocast(D, enabled=False):
+            assert (x @ w).dtype == torch.float32
+        with pytest.raises(RuntimeError, match="unsafe to autocast"):
+            F.binary_cross_entropy(torch.sigmoid(x), torch.ones_like(x))
+    assert (x @ w).dtype == torch.float32
+
+
+def test_values_agree_with_the_cpu():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(5, 8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = model(x)
+    with torch.autocast(D, dtype=torch.bfloat16):
+        actual = model.to(D)(x.to(D))
+    assert actual.dtype == expected.dtype == torch.bfloat16
+    torch.testing.assert_close(actual.cpu().float(), expected.float(), rtol=2e-2, atol=2e-2)
+
+
+def train(scaler, model, data, dtype, steps=5, poison=None):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for k in range(steps):
+        optimizer.zero_grad()
+        with torch.autocast(D, dtype=dtype):
+            loss = F.cross_entropy(model(data[0]), data[1])
+        scaled = scaler.scale(loss)
+        (scaled * float("inf") if k == poison else scaled).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+def test_gradient_scaler():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).to(D)
+    data = torch.randn(32, 8).to(D), torch.randint(4, (32,)).to(D)
+    scaler = torch.amp.GradScaler(D, init_scale=256.0, growth_interval=2)
+    losses = train(scaler, model, data, torch.float16)
+    assert losses[-1] < losses[0] and scaler.get_scale() == 1024.0
+    before = [p.detach().cpu().clone() for p in model.parameters()]
+    train(scaler, model, data, torch.float16, steps=1, poison=0)
+    assert scaler.get_scale() == 512.0
+    assert all(torch.equal(a, b.detach().cpu()) for a, b in zip(before, model.parameters(), strict=True)), "a step with infinities is skipped"
+
+
+def test_custom_function():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type=D, cast_inputs=torch.float32)
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type=D)
+        def backward(ctx, g):
+            return g * 2
+
+    x = torch.ones(3, device=D, dtype=torch.bfloat16, requires_grad=True)
+    with torch.autocast(D, dtype=torch.bfloat16):
+        y = Twice.apply(x)
+    assert y.dtype == torch.float32
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]

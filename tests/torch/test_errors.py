@@ -1,0 +1,102 @@
+"""Errors: the same exceptions and words as on the CPU, at the call for shapes and dtypes, at the next read for values."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+D = "tiny"
+
+
+def raises_like_cpu(program, same_text=True):
+    errors = []
+    for d in ("cpu", D):
+        with pytest.raises(Exception) as e:  # noqa: PT011, B017
+            program(d)
+        errors.append(e.value)
+    assert type(errors[0]) is type(errors[1]), errors
+    if same_text:
+        assert str(errors[0]).split("\n")[0] == str(errors[1]).split("\n")[0]
+
+
+ONE = lambda d, *shape: torch.ones(shape, device=d)  # noqa: E731
+PROGRAMS = {
+    "add": lambda d: ONE(d, 2) + ONE(d, 3),
+    "add_": lambda d: ONE(d, 3).add_(ONE(d, 2, 3)),
+    "add_dtype": lambda d: torch.ones(2, dtype=torch.int64, device=d).add_(ONE(d, 2)),
+    "mm": lambda d: torch.mm(ONE(d, 2, 3), ONE(d, 2, 3)),
+    "matmul": lambda d: ONE(d, 2, 3) @ ONE(d, 4, 2),
+    "cat": lambda d: torch.cat([ONE(d, 2, 3), ONE(d, 2, 4)]),
+    "sum_dim": lambda d: ONE(d, 2).sum(3),
+    "view": lambda d: ONE(d, 2, 3).view(4),
+    "reshape": lambda d: ONE(d, 2, 3).reshape(4, -1),
+    "expand": lambda d: ONE(d, 2, 3).expand(3, 3),
+    "softmax": lambda d: ONE(d, 2).softmax(2),
+    "gather": lambda d: ONE(d, 2, 2).gather(0, torch.zeros(2, dtype=torch.int64, device=d)),
+    "index_dtype": lambda d: ONE(d, 2)[ONE(d, 2)],
+    "index_many": lambda d: ONE(d, 2)[0, 0],
+    "mask_shape": lambda d: ONE(d, 2, 3)[torch.ones(3, 2, dtype=torch.bool, device=d)],
+    "negative_size": lambda d: torch.empty(-1, device=d),
+    "fill_overflow": lambda d: torch.zeros(2, dtype=torch.uint8, device=d).fill_(300),
+    "out_dtype": lambda d: torch.add(ONE(d, 2), ONE(d, 2), out=torch.empty(2, dtype=torch.int64, device=d)),
+    "out_dtype_mm": lambda d: torch.mm(ONE(d, 2, 2), ONE(d, 2, 2), out=torch.empty(2, 2, dtype=torch.float64, device=d)),
+    "bool_sub": lambda d: torch.ones(2, dtype=torch.bool, device=d) - torch.ones(2, dtype=torch.bool, device=d),
+    "linear": lambda d: F.linear(ONE(d, 2, 3), ONE(d, 4, 5)),
+    "layer_norm": lambda d: F.layer_norm(ONE(d, 2, 3), (4,)),
+    "backward_shape": lambda d: (ONE(d, 3).requires_grad_() * 2).backward(),
+    "split": lambda d: ONE(d, 5).split([2, 2]),
+    "item": lambda d: ONE(d, 2).item(),
+    "integer_power": lambda d: torch.ones(2, dtype=torch.int64, device=d) ** -1,
+    "leaf": lambda d: ONE(d, 2).requires_grad_().add_(1),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_at_the_call(name):
+    raises_like_cpu(PROGRAMS[name], same_text=name not in ("add_dtype",))
+
+
+VALUES = {
+    "index": (lambda d: torch.arange(5., device=d)[torch.tensor([0, 7], device=d)], "7 is out of bounds"),
+    "negative index": (lambda d: torch.arange(5., device=d)[torch.tensor([-6], device=d)], "-6 is out of bounds"),
+    "embedding": (lambda d: F.embedding(torch.tensor([9], device=d), torch.ones(4, 2, device=d)), "out of"),
+    "gather": (lambda d: torch.ones(2, 2, device=d).gather(0, torch.full((2, 2), 5, device=d)), "5 is out of bounds"),
+    "index_select": (lambda d: torch.ones(3, device=d).index_select(0, torch.tensor([3], device=d)), "out of"),
+    "division": (lambda d: torch.ones(3, dtype=torch.int64, device=d) // torch.tensor([1, 0, 1], device=d), "ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_at_the_next_read(name):
+    program, words = VALUES[name]
+    with pytest.raises((IndexError, RuntimeError)):
+        program("cpu")
+    result = program(D)  # no error yet
+    with pytest.raises((IndexError, RuntimeError), match=words):
+        result.cpu()
+    assert (torch.ones(2, device=D) + 1).tolist() == [2, 2], "the device works on"
+
+
+def test_synchronize_raises_too():
+    torch.ones(3, device=D)
+    kept = torch.arange(5., device=D)[torch.tensor([9], device=D)]
+    with pytest.raises((IndexError, RuntimeError), match="9 is out of bounds"):
+        torch.tiny.synchronize()
+    del kept
+    torch.tiny.synchronize()
+
+
+def test_two_devices():
+    for program in (lambda: torch.ones(2, device=D) + torch.ones(2), lambda: torch.ones(2).add_(torch.ones(2, device=D)),
+                    lambda: torch.mm(torch.ones(2, 2, device=D), torch.ones(2, 2)), lambda: F.embedding(torch.tensor([0], device=D), torch.ones(2, 2))):
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but found at least two devices, .*tiny:0.*cpu"):
+            program()
+    assert (torch.ones(2, device=D) + torch.tensor(1.5)).tolist() == [2.5, 2.5], "a 0-d CPU tensor stands for a number"
+
+
+def test_resizing_an_output_warns():
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        torch.add(torch.ones(3, device=D), 1, out=torch.empty(2, device=D))
+
+
+def test_pinned_on_the_device_is_refused():
+    with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
+        torch.empty(2, device=D, pin_memory=True)

@@ -1,0 +1,133 @@
+"""Operators without a kernel run on PyTorch's CPU: rightly for any arguments, and never unseen."""
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import torch_tiny
+
+D = "tiny"
+
+
+def same(a, b):
+    torch.testing.assert_close(a.cpu(), b, rtol=0, atol=0, equal_nan=True)
+    assert a.stride() == b.stride() or a.numel() == 0
+
+
+def test_counted_by_name():
+    before = torch_tiny.fallback_counts().get("aten::mode", 0), torch_tiny.fallback_count()
+    torch.tensor([1, 2, 2], device=D).mode()
+    assert torch_tiny.fallback_counts()["aten::mode"] == before[0] + 1 and torch_tiny.fallback_count() == before[1] + 1
+    assert "aten::mode" in torch.tiny.explain()
+
+
+@pytest.mark.parametrize("policy,returns", [("error", 3), ("warn", 4), ("cpu", 5)])
+def test_policy(policy, returns):
+    code = """
+import sys, warnings, torch
+x = torch.tensor([1, 2, 2], device='tiny')
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter('always')
+    try:
+        x.mode()
+        x.mode()
+    except NotImplementedError as e:
+        assert 'aten::mode' in str(e)
+        sys.exit(3)
+seen = [w for w in seen if 'aten::mode' in str(w.message)]
+assert len(seen) <= 1
+sys.exit(4 if seen else 5)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TINY_FALLBACK": policy}, capture_output=True, text=True)
+    assert done.returncode == returns, done.stderr
+
+
+def test_strided_arguments():
+    x = torch.randn(6, 4, 4)
+    for view in (lambda t: t, lambda t: t[::2], lambda t: t.transpose(0, 2), lambda t: t[:, 1:, ::2], lambda t: t[0].expand(5, 4, 4)):
+        values = torch.mode(view(x), -1), torch.mode(view(x.to(D)), -1)
+        same(values[1].values, values[0].values)
+        same(values[1].indices, values[0].indices)
+
+
+def test_out_is_resized_and_written_through():
+    x = torch.tensor([[1., 2., 2.], [3., 3., 1.]])
+    values, indices = torch.empty(0, device=D), torch.empty(0, dtype=torch.int64, device=D)
+    torch.mode(x.to(D), out=(values, indices))
+    same(values, x.mode().values)
+    same(indices, x.mode().indices)
+    base = torch.zeros(4, 2, device=D)
+    torch.mode(x.to(D), out=(base.t()[1, :2], torch.empty(2, dtype=torch.int64, device=D)))
+    assert base.cpu().tolist() == [[0, 2], [0, 3], [0, 0], [0, 0]]
+
+
+def test_in_place():
+    for d in ("cpu", D):
+        torch.manual_seed(0)
+        x = torch.tensor([[4., 1.], [1., 3.]], device=d)
+        y = x.t()[:1]
+        y.i0_()
+        assert torch.allclose(x.cpu()[:, 0], torch.tensor([[4., 1.], [1., 3.]]).i0()[:, 0])
+        assert x.cpu()[0, 1].item() == 1
+
+
+def test_lists_and_optional_tensors():
+    a, b = torch.tensor([1, 2]), torch.tensor([3, 4, 5])
+    same(torch.cartesian_prod(a.to(D), b.to(D)), torch.cartesian_prod(a, b))
+    same(torch.block_diag(a.to(D), b.to(D)), torch.block_diag(a, b))
+    same(torch.bincount(a.to(D), weights=torch.ones(2).to(D)), torch.bincount(a, weights=torch.ones(2)))
+    same(torch.bincount(a.to(D)), torch.bincount(a))
+
+
+def test_complex_arithmetic():
+    z = torch.randn(4, dtype=torch.complex64)
+    same((z.to(D) * z.to(D)).cpu(), z * z)
+    same(z.to(D).abs(), z.abs())
+    w = z.to(D)
+    w += 1j
+    same(w, z + 1j)
+    same(torch.fft.fft(z.to(D)), torch.fft.fft(z))
+
+
+def test_linear_algebra():
+    x = torch.randn(4, 4)
+    same(torch.linalg.inv(x.to(D)), torch.linalg.inv(x))
+    u, s, v = torch.linalg.svd(x.to(D))
+    assert torch.allclose((u @ torch.diag(s) @ v).cpu(), x, atol=1e-5)
+    with pytest.raises(RuntimeError, match="singular"):
+        torch.linalg.inv(torch.zeros(2, 2, device=D))
+
+
+def test_gradients_flow_through():
+    x = torch.randn(3, 3)
+    grads = []
+    for d in ("cpu", D):
+        t = x.detach().to(d).requires_grad_()
+        torch.linalg.det(t @ t.t() + torch.eye(3, device=d)).backward()
+        grads.append(t.grad.cpu())
+    assert torch.allclose(*grads, rtol=1e-4, atol=1e-5)
+
+
+def test_generator_argument():
+    x = torch.ones(5, device=D)
+    draws = []
+    for _ in range(2):
+        g = torch.Generator(D).manual_seed(5)
+        draws.append([torch.empty(8, device=D).geometric_(0.3, generator=g).cpu(), torch.empty(8, device=D).geometric_(0.3, generator=g).cpu()])
+    assert torch.equal(draws[0][0], draws[1][0]) and torch.equal(draws[0][1], draws[1][1]) and not torch.equal(*draws[0])
+    assert torch.equal(torch.poisson(x * 0), torch.zeros(5, device=D))
+
+
+def test_custom_operator_with_only_a_cpu_kernel():
+    library = torch.library.Library("tiny_test", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CPU")
+    x = torch.arange(3.)
+    same(torch.ops.tiny_test.twice(x.to(D)), x * 2)
+
+
+def test_sparse_is_refused_clearly():
+    with pytest.raises((NotImplementedError, RuntimeError), match="(?i)sparse"):
+        torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.ones(2), (2,), device=D).coalesce()

@@ -7,10 +7,26 @@
 namespace tiny::lower {
 namespace {
 
-void check_same_dtype(const Tensor& a, const Tensor& b, const char* names) {
+/// The C++ type that PyTorch names in its message.
+const char* meta_name(DType d) {
+  switch (d) {
+    case DType::bool_: return "bool";
+    case DType::u8: return "unsigned char";
+    case DType::i8: return "signed char";
+    case DType::i16: return "short";
+    case DType::i32: return "int";
+    case DType::i64: return "long";
+    case DType::bf16: return "c10::BFloat16";
+    case DType::f16: return "c10::Half";
+    case DType::f32: return "float";
+    case DType::f64: return "double";
+    default: return info(d).name;
+  }
+}
+
+void check_same_dtype(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype())
-    fail(ErrorKind::Runtime,
-         fmt::format("{} must have the same dtype, but got {} and {}", names, scalar_type_name(a.dtype()), scalar_type_name(b.dtype())));
+    fail(ErrorKind::Runtime, fmt::format("expected m1 and m2 to have the same dtype, but got: {} != {}", meta_name(a.dtype()), meta_name(b.dtype())));
   if (is_bool(a.dtype())) fail(ErrorKind::NotImplemented, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
@@ -23,14 +39,14 @@ void check_inner(const Tensor& a, const Tensor& b) {
 void check_matrices(const Tensor& a, const Tensor& b) {
   if (a.dim() != 2) fail(ErrorKind::Runtime, "self must be a matrix");
   if (b.dim() != 2) fail(ErrorKind::Runtime, "mat2 must be a matrix");
-  check_same_dtype(a, b, "mat1 and mat2");
+  check_same_dtype(a, b);
   check_inner(a, b);
 }
 
 void check_batches(const Tensor& a, const Tensor& b) {
   if (a.dim() != 3) fail(ErrorKind::Runtime, "batch1 must be a 3D tensor");
   if (b.dim() != 3) fail(ErrorKind::Runtime, "batch2 must be a 3D tensor");
-  check_same_dtype(a, b, "batch1 and batch2");
+  check_same_dtype(a, b);
   if (a.size(0) != b.size(0) || a.size(2) != b.size(1))
     fail(ErrorKind::Runtime, fmt::format("Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
                                          a.size(0), a.size(2), b.size(0), b.size(1)));
@@ -92,7 +108,7 @@ Tensor addmv(Args& a) {
     fail(ErrorKind::Runtime, fmt::format("vector + matrix @ vector expected, got {}, {}, {}", a.tensor(0).dim(), m.dim(), v.dim()));
   if (m.size(1) != v.size(0))
     fail(ErrorKind::Runtime, fmt::format("size mismatch, got input ({}), mat ({}x{}), vec ({})", m.size(0), m.size(0), m.size(1), v.size(0)));
-  check_same_dtype(m, v, "mat and vec");
+  check_same_dtype(m, v);
   Tensor product = product_of(m, v.reshape({v.size(0), 1})).reshape({m.size(0)});
   return blend(a, product, a.tensor(0), 3, 4, m.dtype());
 }

@@ -41,11 +41,11 @@ def compare(function, *args, backward=True, reference=None, **tolerance):
     if not backward:
         return
     torch.manual_seed(11)
-    pairs = [(a, e, torch.randn(e.shape)) for a, e in zip(actual, expected) if e.requires_grad]
+    pairs = [(a, e, torch.randn(e.shape).to(a.dtype)) for a, e in zip(actual, expected) if e.requires_grad]
     if not pairs:
         return
     torch.autograd.backward([e for _, e, _ in pairs], [g.to(e.dtype) for _, e, g in pairs])
-    torch.autograd.backward([a for a, _, _ in pairs], [g.to(a.dtype).to(D) for a, _, g in pairs])
+    torch.autograd.backward([a for a, _, _ in pairs], [g.to(D) for _, _, g in pairs])
     for a, e in zip(tensors(there), tensors(here)):
         assert (a.grad is None) == (e.grad is None)
         if e.grad is not None:

@@ -92,7 +92,10 @@ def an_operand(p, t):
 
     def fits(o):
         return o.dim() <= t.dim() and all(a in (1, b) for a, b in zip(reversed(o.shape), reversed(t.shape))) and torch.can_cast(o.dtype, t.dtype)
-    return p.pick(fits) or "2"
+    name = p.pick(fits)
+    if name and p.env[name] is not t and p.env[name].untyped_storage()._cdata == t.untyped_storage()._cdata:
+        return f"{name}.clone()"  # reading memory that is being written has no defined result
+    return name or "2"
 
 
 def a_write(p, name):
@@ -103,8 +106,9 @@ def a_write(p, name):
                f"{name}.sub_({operand})", f"{name}[...] = {operand}", f"{name}.masked_fill_({name} > {rng.randint(0, 9)}, {rng.randint(-5, 5)})",
                f"{name}.neg_()"]
     if not operand.lstrip("-").isdigit():
-        choices += [f"{name}.copy_({operand})"] * 2 + [f"torch.add({operand}, {operand}, out={name})", f"torch.mul({operand}, 2, out={name})",
-                                                      f"torch.maximum({name}, {operand}, out={name})"]
+        choices += [f"{name}.copy_({operand})"] * 2 + [f"torch.maximum({name}, {operand}, out={name})"]
+        if p.env[operand.split(".")[0]].shape == t.shape:
+            choices += [f"torch.add({operand}, {operand}, out={name})", f"torch.mul({operand}, 2, out={name})"]
     if t.dim() and t.size(0):
         rows = [rng.randrange(t.size(0)) for _ in range(rng.randint(1, 3))]
         distinct = sorted(set(rows))
@@ -116,7 +120,7 @@ def a_write(p, name):
 
 
 def a_copy(p, name):
-    return p.rng.choice(("{x}.clone()", "{x}.contiguous()", "{x} + 1", "{x}.to(torch.float64)", "{x}.cpu().to(D)", "torch.empty_like({x}).copy_({x})",
+    return p.rng.choice(("{x}.clone()", "{x}.contiguous()", "{x} + 1", "{x}.to(torch.float64)", '{x}.to("cpu", copy=True).to(D, copy=True)', "torch.empty_like({x}).copy_({x})",
                          "torch.cat(({x}, {x}))", "{x}.sum(0)", "{x}.reshape(-1)", "torch.stack(({x}, {x}), -1)",
                          "{x}.clone(memory_format=torch.preserve_format)")).format(x=name)
 
@@ -143,7 +147,7 @@ def execute(lines, device):
     for i, line in enumerate(lines):
         try:
             exec(line, env)
-        except (RuntimeError, IndexError, ValueError) as e:
+        except (RuntimeError, IndexError, ValueError, NameError) as e:
             trace.append((line, f"raises {type(e).__name__}: {e}"))
             break
         tensors = {n: t for n, t in env.items() if isinstance(t, torch.Tensor)}

@@ -123,7 +123,6 @@ Tensor search(Args& a, const Tensor& rows, int values_at, bool int32, bool right
 }  // namespace
 
 Results sort_stable(Args& a) { return sorted(a.tensor(0), a.integer(2, -1), a.integer(3, 0) != 0); }
-Results sort(Args& a) { return sorted(a.tensor(0), a.integer(1, -1), a.integer(2, 0) != 0); }
 
 Results topk(Args& a) {
   const Tensor& x = a.tensor(0);

@@ -5,7 +5,6 @@
 namespace tiny::lower {
 
 Results sort_stable(Args& a);      // (self, stable, dim, descending) -> values, indices
-Results sort(Args& a);             // (self, dim, descending)
 Results topk(Args& a);             // (self, k, dim, largest, sorted)
 Results kthvalue(Args& a);         // (self, k, dim, keepdim)
 Results median_dim(Args& a);       // (self, dim, keepdim): lower median; NaN if there is one

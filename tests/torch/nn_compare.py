@@ -53,7 +53,8 @@ def compare(function, *args, backward=True, reference=None, **tolerance):
 
 
 def raises_alike(function, *args):
-    """The device raises an error of the CPU's type, with its words; `synchronize` brings up what is found while running."""
+    """(CPU's words, the device's words) of an error that both raise; reading the result brings up what the device finds while running:
+    an index out of bounds is then an IndexError, where some CPU kernels raise RuntimeError."""
     try:
         function(*to(args, "cpu"))
     except Exception as e:
@@ -63,6 +64,6 @@ def raises_alike(function, *args):
     try:
         for t in tensors(function(*to(args, D))):
             t.cpu()
-    except type(expected) as e:
+    except (type(expected), IndexError) as e:
         return str(expected), str(e)
     raise AssertionError(f"the device does not raise {expected!r}")

@@ -19,7 +19,7 @@ using testing::same_value;
 
 int tries_per_rule() {
   const char* n = std::getenv("TINY_FUZZ");
-  return n ? std::atoi(n) : 3000;
+  return n ? std::atoi(n) : 1000;
 }
 
 constexpr int64_t kLanes = 4;
@@ -90,7 +90,7 @@ class Drawer {
       src[i] = build(rule, at, condition ? DType::bool_ : checked ? dtype : source, source);
       if (!src[i]) return nullptr;
     }
-    return node(n.op, dtype, std::span<UOp* const>(src, n.nsrc), n.op == Op::LANE ? Arg(random_.below(kLanes)) : Arg(), n.op == Op::LANE ? 1 : 0);
+    return node(n.op, dtype, std::span<UOp* const>(src, n.nsrc), n.op == Op::LANE ? Arg(random_.below(kLanes)) : Arg());
   }
 
   /// The type of a bound operand where there is one, else any.

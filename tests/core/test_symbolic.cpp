@@ -277,7 +277,8 @@ TEST(SymbolicRandom, IntegersThatWrap) {
     Arena arena;
     IrScope scope(arena);
     DType d = random.dtype(true, false, false);
-    static constexpr Op ops[] = {Op::ADD, Op::SUB, Op::MUL, Op::IDIV, Op::MOD, Op::AND, Op::OR, Op::XOR, Op::SHL, Op::SHR, Op::MAX, Op::MIN};
+    static constexpr Op ops[] = {Op::ADD, Op::SUB, Op::MUL, Op::IDIV, Op::MOD, Op::AND,
+                                 Op::OR,  Op::XOR, Op::SHL, Op::SHR,  Op::MAX, Op::MIN};
     UOp* raw[3] = {node(Op::VAR, d, {}, Arg(int64_t{0})), node(Op::VAR, d, {}, Arg(int64_t{1})), nullptr};
     UOp *x = raw[0], *simple = raw[0];
     for (int step = 0; step < 5; ++step) {

@@ -156,7 +156,8 @@ TEST(Substitute, RewritesAndKeepsTheRest) {
 UOp* small_kernel(int64_t extent) {
   U i = range(extent, 0, Axis::Global), array = node(Op::PARAM, DType::f32, {index_const(extent)}, Arg(int64_t{0}), 1);
   U check = node(Op::CHECK, kIndex, {i, lt(i, index_const(3))}, Arg(intern(Record{0, {}, {}, {}, 3, "check"})));
-  return node(Op::SINK, DType::void_, {node(Op::STORE, DType::void_, {node(Op::INDEX, DType::f32, {array, check}), const_(DType::f32, 1)})});
+  U store = node(Op::STORE, DType::void_, {node(Op::INDEX, DType::f32, {array, check}), const_(DType::f32, 1)});
+  return node(Op::SINK, DType::void_, {store});
 }
 
 TEST(Key, NamesTheContentsNotTheArena) {

@@ -51,7 +51,8 @@ struct Random {
   bool chance(int percent) { return below(100) < percent; }
 
   DType dtype(bool ints, bool bools, bool floats) {
-    static constexpr DType kInts[] = {DType::i64, DType::i64, DType::i32, DType::i32, DType::u8, DType::i8, DType::i16, DType::u16, DType::u32, DType::u64};
+    static constexpr DType kInts[] = {DType::i64, DType::i64, DType::i32, DType::i32, DType::u8,
+                                      DType::i8,  DType::i16, DType::u16, DType::u32, DType::u64};
     static constexpr DType kFloats[] = {DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2};
     for (;;) {
       int k = static_cast<int>(below(3));
@@ -64,8 +65,9 @@ struct Random {
   /// A value of the type: often small, often at a limit, sometimes anything.
   Arg value(DType d) {
     if (is_float(d)) {
-      static constexpr double inf = std::numeric_limits<double>::infinity();
-      static constexpr double kValues[] = {0.0, -0.0, 1, -1, 2, 0.5, -4, 0.1, 3, 1e-45, 1e38, 65504, 1e300, 5e-324, inf, -inf, std::numeric_limits<double>::quiet_NaN()};
+      static constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+      static constexpr double kValues[] = {0.0, -0.0,  1,    -1,    2,     0.5,    -4,  0.1, 3,
+                                           1e-45, 1e38, 65504, 1e300, 5e-324, inf, -inf, nan};
       if (chance(70)) return const_arg(d, kValues[below(std::size(kValues))]);
       return const_arg(d, static_cast<double>(between(-100000, 100000)) / static_cast<double>(between(1, 1000)));
     }

@@ -16,7 +16,8 @@ struct Spec : ::testing::Test {
   U index(U array, U i) { return node(Op::INDEX, array->dtype, {array, i}); }
   U load(U array, U i) { return node(Op::LOAD, array->dtype, {index(array, i)}); }
   U store(U array, U i, U v) { return node(Op::STORE, DType::void_, {index(array, i), v}); }
-  U sum(U x) { return node(Op::FOLD, x->dtype, {x, column}, Arg(static_cast<int64_t>(Op::ADD))); }
+  U fold(Op op, U x, U over) { return node(Op::FOLD, x->dtype, {x, over}, Arg(static_cast<int64_t>(op))); }
+  U sum(U x) { return fold(Op::ADD, x, column); }
   U sink(U s) { return node(Op::SINK, DType::void_, {s}); }
 
   void expect_fault(const std::string& fault, const char* words) { EXPECT_NE(fault.find(words), std::string::npos) << "found: " << fault; }
@@ -36,8 +37,8 @@ TEST_F(Spec, FaultsOfKernels) {
   expect_fault(verify_kernel(sink(store(out, row, node(Op::AND, DType::f32, {value, value})))), "not for floats");
   expect_fault(verify_kernel(sink(store(out, row, node(Op::WHERE, DType::f32, {value, value, value})))), "condition");
   expect_fault(verify_kernel(sink(store(out, row, node(Op::VIEW, DType::f32, {value})))), "tensor graph");
-  expect_fault(verify_kernel(sink(store(out, row, node(Op::FOLD, DType::f32, {value, row}, Arg(static_cast<int64_t>(Op::ADD)))))), "not Reduce");
-  expect_fault(verify_kernel(sink(store(out, row, node(Op::FOLD, DType::f32, {value, column}, Arg(static_cast<int64_t>(Op::SUB)))))), "reduces");
+  expect_fault(verify_kernel(sink(store(out, row, fold(Op::ADD, value, row)))), "not Reduce");
+  expect_fault(verify_kernel(sink(store(out, row, fold(Op::SUB, value, column)))), "does not reduce");
   U twin = range(9, 0, Axis::Loop);
   expect_fault(verify_kernel(sink(store(out, row, cast(row * 9 + twin, DType::f32)))), "one number");
   U lanes = node(Op::LANES, kIndex, {}, {}, 4);

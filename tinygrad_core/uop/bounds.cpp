@@ -228,7 +228,7 @@ Bounds dtype_bounds(DType d) {
 
 Facts find_facts(const UOp* u) {
   Bounds b = find_bounds(u);
-  return {b, find_factor(u, b), nullptr, find_depth(u), find_terms(u), find_folds(u)};
+  return {0, b, find_factor(u, b), nullptr, find_depth(u), find_terms(u), find_folds(u)};
 }
 
 Bounds bounds(const UOp* u) { return facts(u).bounds; }

@@ -5,6 +5,7 @@
 namespace tiny {
 
 struct Facts {
+  uint64_t hash;        // of the contents; UOp::refs is its upper half. 32 bits alone would repeat along a chain of 2^16 equal operators
   Bounds bounds;        // integers and bool; a u64 beyond i64 and a float have kUnknown
   int64_t factor;       // divides every value; 0 for the constant 0
   UOp* simple;          // result of simplify_node once it was asked for
@@ -12,7 +13,7 @@ struct Facts {
   uint16_t terms;       // summands of an integer sum, at most kManyTerms
   bool folds;           // the node, or one below it, may fold when bounds shrink: quotients, comparisons and the like
 };
-static_assert(sizeof(Facts) == 40);
+static_assert(sizeof(Facts) == 48);
 
 inline constexpr Bounds kUnknown{INT64_MIN, INT64_MAX};
 inline constexpr int32_t kVectorDepth = INT32_MAX;

@@ -19,12 +19,11 @@ std::atomic<uint32_t> g_epoch{0};
 
 uint64_t arg_hash(Op op, Arg arg) { return info(op).arg == ArgKind::Rec && arg.rec ? arg.rec->hash : arg.bits; }
 
-uint32_t structural_hash(Op op, DType dtype, int64_t numel, Arg arg, std::span<UOp* const> src) {
+uint64_t structural_hash(Op op, DType dtype, int64_t numel, Arg arg, std::span<UOp* const> src) {
   uint64_t h = mix(static_cast<uint64_t>(op) << 16 | static_cast<uint64_t>(dtype), arg_hash(op, arg));
   h = mix(h, static_cast<uint64_t>(numel) << 16 | src.size());
-  for (const UOp* s : src) h = mix(h, s->refs);
-  h = (h ^ h >> 32) * 0xD6E8FEB86659FD93ull;  // the table's place is taken from the low bits: let all of them count
-  return static_cast<uint32_t>(h >> 32);
+  for (const UOp* s : src) h = mix(h, facts(s).hash);
+  return (h ^ h >> 32) * 0xD6E8FEB86659FD93ull;  // the upper half is used by itself: let every bit count there
 }
 
 }  // namespace
@@ -37,7 +36,7 @@ struct Arena::Impl {
   };
   std::vector<char*> slabs;
   char *at = nullptr, *end = nullptr;
-  std::vector<Entry> table = std::vector<Entry>(1024);
+  std::vector<Entry> table = std::vector<Entry>(256);
   size_t count = 0;
 
   ~Impl() {
@@ -76,7 +75,8 @@ size_t Arena::size() const { return impl_->count; }
 UOp* Arena::make(Op op, DType dtype, int64_t numel, Arg arg, std::span<UOp* const> src) {
   Impl& m = *impl_;
   if (info(op).arg == ArgKind::None) arg = {};
-  uint32_t hash = structural_hash(op, dtype, numel, arg, src);
+  uint64_t full_hash = structural_hash(op, dtype, numel, arg, src);
+  uint32_t hash = static_cast<uint32_t>(full_hash >> 32);
   size_t i = hash & (m.table.size() - 1);
   for (; m.table[i].node; i = (i + 1) & (m.table.size() - 1)) {
     if (m.table[i].hash != hash) continue;
@@ -90,6 +90,7 @@ UOp* Arena::make(Op op, DType dtype, int64_t numel, Arg arg, std::span<UOp* cons
   *u = UOp{op, dtype, static_cast<uint16_t>(src.size()), hash, 0, static_cast<uint32_t>(m.count), numel, arg};
   std::copy(src.begin(), src.end(), u->src);
   facts(u) = find_facts(u);
+  facts(u).hash = full_hash;
   m.table[i] = {hash, u};
   if (++m.count * 2 > m.table.size()) m.grow();
   return u;

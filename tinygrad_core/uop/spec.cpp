@@ -72,7 +72,8 @@ const char* leaf_fault(const UOp* u) {
     case Op::PARAM: case Op::LOCAL: return unless(u->src[0]->is(Op::CONST) && u->arg.i >= 0, "an array takes its length and a number");
     case Op::VAR: return unless(u->dtype == DType::f64 || u->dtype == DType::i64 || u->dtype == DType::u64, "VAR is f64, i64 or u64");
     case Op::RANGE:
-      return unless(is_index(u) && scalar(u) && u->src[0]->dtype == u->dtype && scalar(u->src[0]), "RANGE and its extent are scalar indices");
+      if (u->src[0]->dtype != u->dtype) return "RANGE has the dtype of its extent";
+      return unless(is_index(u) && scalar(u) && scalar(u->src[0]), "RANGE and its extent are scalar indices");
     case Op::LANES: return unless(is_index(u), "LANES are indices");
     default: return nullptr;
   }
@@ -104,7 +105,8 @@ const char* loop_fault(const UOp* u) {
   bool keeps = first && u->dtype == first->dtype;
   switch (u->op) {
     case Op::FOLD:
-      return unless(u->nsrc >= 2 && keeps && names_ranges(u) && reduces(u), "FOLD takes a value of its dtype, RANGEs and an operator that reduces");
+      if (!reduces(u)) return "FOLD by an operator that does not reduce";
+      return unless(u->nsrc >= 2 && keeps && names_ranges(u), "FOLD takes a value of its dtype and RANGEs");
     case Op::PREFIX:
       return unless(keeps && names_ranges(u) && reduces(u), "PREFIX takes a value of its dtype, a RANGE and an operator that reduces");
     case Op::ORDERED:
@@ -117,7 +119,8 @@ const char* loop_fault(const UOp* u) {
     case Op::LANE: return unless(keeps && scalar(u) && u->arg.i >= 0 && u->arg.i < first->numel, "LANE is one of its source's");
     case Op::FOLDLANES: return unless(keeps && scalar(u) && reduces(u), "FOLDLANES makes one value with an operator that reduces");
     case Op::STACK:
-      return unless(u->numel == u->nsrc && same_dtype(u) && std::all_of(u->src, u->src + u->nsrc, scalar), "STACK takes scalars of its dtype");
+      if (u->numel != u->nsrc || !same_dtype(u)) return "STACK has a lane of its dtype for each source";
+      return unless(std::all_of(u->src, u->src + u->nsrc, scalar), "STACK takes scalars");
     default: return nullptr;
   }
 }
@@ -137,7 +140,8 @@ std::string node_fault(const UOp* u) {
 
 bool allowed_in_ast(Op op) {
   switch (op) {
-    case Op::LANES: case Op::FOLDLANES: case Op::LANE: case Op::STACK: case Op::ACC: case Op::UPDATE: case Op::END: case Op::BARRIER: return false;
+    case Op::LANES: case Op::FOLDLANES: case Op::LANE: case Op::STACK: return false;
+    case Op::ACC: case Op::UPDATE: case Op::END: case Op::BARRIER: return false;
     default: return true;
   }
 }
@@ -166,7 +170,7 @@ std::string verify_kernel(UOp* sink) {
   ankerl::unordered_dense::map<int64_t, const UOp*> ranges;
   bool empty = in_empty_loop(nodes);
   for (const UOp* s : sink->sources())
-    if (!s->is(Op::STORE) && !s->is(Op::ORDERED)) return fault("a kernel's roots are STOREs", s);
+    if (!s->is(Op::STORE) && !s->is(Op::ORDERED) && !s->is(Op::PARAM)) return fault("a kernel's roots are STOREs, and the error record", s);
   for (const UOp* u : nodes) {
     if (std::string f = node_fault(u); !f.empty()) return f;
     if (!allowed_in_ast(u->op)) return fault("made by codegen only", u);
@@ -224,12 +228,14 @@ class LinearCheck {
       auto at = place_.find(s);
       if (at == place_.end()) return fault("a source that does not come first", u);
       if (looks_back || u->is(Op::END)) continue;
-      if (at->second && std::find(open_.begin(), open_.end(), at->second) == open_.end()) return fault("a source in a loop that has ended", u);
+      if (at->second && !is_open(at->second)) return fault("a source in a loop that has ended", u);
       bool loop = s->is(Op::RANGE) && range_axis(s) != Axis::Global && range_axis(s) != Axis::Local;
-      if (loop && std::find(open_.begin(), open_.end(), s) == open_.end()) return fault("a RANGE used outside its loop", u);
+      if (loop && !is_open(s)) return fault("a RANGE used outside its loop", u);
     }
     return "";
   }
+
+  bool is_open(const UOp* loop) const { return std::find(open_.begin(), open_.end(), loop) != open_.end(); }
 
   std::string scope_fault(const UOp* u) {
     if (u->is(Op::RANGE)) {

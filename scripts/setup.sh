@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 TORCH=${TINY_TORCH_VERSION:-2.13.0}
-PYTHON_PACKAGES=("torch==$TORCH" numpy scikit-learn pytest setuptools wheel expecttest hypothesis)
+PYTHON_PACKAGES=("torch==$TORCH" numpy scikit-learn pytest pytest-timeout setuptools wheel expecttest hypothesis)
 NEEDED=(libfmt-dev libxxhash-dev nlohmann-json3-dev libsqlite3-dev libzstd-dev zlib1g-dev libgtest-dev libbenchmark-dev)
 TOOLS=(cmake ninja-build ccache)
 

@@ -42,7 +42,7 @@ def run_core(build, reports, jobs):
 
 def run_pytest(reports, arguments):
     report = os.path.join(reports, "pytest.xml")
-    code = subprocess.run([sys.executable, "-m", "pytest", "-q", "--durations=15", f"--junitxml={report}", *(arguments or ["tests"])], cwd=ROOT).returncode
+    code = subprocess.run([sys.executable, "-m", "pytest", "-q", "--durations=15", "--timeout=900", f"--junitxml={report}", *(arguments or ["tests"])], cwd=ROOT).returncode
     if not os.path.exists(report):
         return 0, 1, 0
     suite = next(iter(ElementTree.parse(report).getroot().iter("testsuite")))

@@ -1,5 +1,7 @@
 #include "boxed.h"
 
+#include <ATen/ExpandUtils.h>
+
 #include "arguments.h"
 #include "device_state.h"
 #include "errors.h"
@@ -87,12 +89,14 @@ class Call {
     index_ = survey.index;
     if (plan_.index_put && done_by_mask()) return;
     if (survey.indices) prepare_indices(plan_, stack_->data() + stack_->size() - count_, count_);
-    if (plan_.check_on_meta) check_on_meta(plan_, op_, arguments());
+    if (plan_.structured && !plan_.targets.empty()) check_on_meta(plan_, op_, arguments());
     const HostScalars scalars = host_scalars(arguments());
-    {
+    try {
       GraphLock lock;
       compute(scalars);
       if (resizes_.empty()) commit();
+    } catch (const Error& error) {
+      raise_in_words_of_torch(error);
     }
     if (!resizes_.empty()) resize_and_commit();
     Device& d = device(index_);
@@ -111,6 +115,21 @@ class Call {
     torch::jit::drop(*stack_, count_);
     stack_->emplace_back(std::move(self));
     return true;
+  }
+
+  /// A structured operator's own checks say it best; if they find nothing, the lowering's words stand.
+  [[noreturn]] void raise_in_words_of_torch(const Error& error) {
+    if (plan_.pointwise) {  // the Meta kernels that Python registers have other words for this
+      std::vector<int64_t> sizes;
+      for (const c10::IValue& v : arguments())
+        if (v.isTensor() && v.toTensor().defined()) sizes = at::infer_size(sizes, v.toTensor().sizes());
+    }
+    if (plan_.structured && error.kind != ErrorKind::OutOfMemory) {
+      torch::jit::Stack stack;
+      for (const c10::IValue& v : arguments()) stack.push_back(to_meta(v));
+      op_.callBoxed(&stack);
+    }
+    raise_as_torch(error);
   }
 
   void compute(const HostScalars& scalars) {

@@ -192,6 +192,13 @@ Results batch_norm(Args& a) {
   return {y.cast(d), no_elements(x.dtype()), no_elements(x.dtype()), Tensor(), Tensor()};
 }
 
+Results batch_norm_with_update(Args& a) {
+  check_batch_norm_input(a.tensor(0));
+  Results r = batch_norm_training(a, 3, 4, 5, 6);
+  r.insert(r.begin() + 3, no_elements(DType::u8));
+  return r;
+}
+
 Results batch_norm_no_stats(Args& a) {
   check_batch_norm_input(a.tensor(0));
   return batch_norm_training(a, -1, -1, 4, 5);

@@ -224,6 +224,17 @@ Tensor vector_norm(Args& a) {
   return norm_of(x, a.number(1, 2), reduced_axes(a, 2, x.dim()), a.integer(3, 0)).cast(d);
 }
 
+Tensor renorm(Args& a) {
+  Tensor x = widened(a, 0);
+  int64_t kept = wrap_dim(a.integer(2), x.dim());
+  Dims axes;
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (d != kept) axes.push_back(d);
+  Tensor norm = norm_of(x, a.number(1), axes, true), most = scalar(x.dtype(), a.number(3));
+  Tensor factor = where(lt(most, norm), most / (norm + 1e-7), like(x, 1));
+  return (x * factor).cast(a.tensor(0).dtype());
+}
+
 Tensor trace(Args& a) {
   const Tensor& x = a.tensor(0);
   if (x.dim() != 2) fail(ErrorKind::Runtime, "trace: expected a matrix");

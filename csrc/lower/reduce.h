@@ -31,6 +31,7 @@ Tensor nansum(Args& a);
 Tensor norm(Args& a);              // (self, p?, dim, keepdim, *, dtype?)
 Tensor prod(Args& a);              // (self, *, dtype?)
 Tensor prod_dim(Args& a);          // (self, dim, keepdim, *, dtype?)
+Tensor renorm(Args& a);            // (self, p, dim, maxnorm)
 Tensor std_correction(Args& a);    // (self, dim?, *, correction?, keepdim)
 Results std_mean_correction(Args& a);
 Tensor sum(Args& a);               // (self, dim?, keepdim, *, dtype?)

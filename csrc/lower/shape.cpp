@@ -41,10 +41,19 @@ Tensor spaced(Args& a, DType compute) {
   return even_steps(steps, start, end, (end - start) / scalar(compute, static_cast<double>(steps - 1)));
 }
 
+/// An end of a sequence of integers is an integer.
+ArgValue truncated(const Args& a, int i) {
+  ArgValue v;
+  v.kind = ArgKind::Int;
+  v.i = a.integer(i);
+  return v;
+}
+
 Tensor spaced_of_dtype(Args& a, DType d) {
   DType c = compute_dtype(d);
   if (is_float(d)) return spaced(a, c);
-  return spaced(a, DType::f64).unary(Op::TRUNC);
+  a.values[0] = truncated(a, 0), a.values[1] = truncated(a, 1);
+  return spaced(a, DType::f64);
 }
 
 }  // namespace
@@ -158,8 +167,8 @@ Tensor linspace(Args& a) {
 }
 
 Tensor logspace(Args& a) {
-  DType d = a.out_dtype(0, DType::f32), c = is_float(d) ? compute_dtype(d) : DType::f64;
-  Tensor e = spaced(a, c), base = scalar(c, a.number(3));
+  DType d = a.out_dtype(0, DType::f32);
+  Tensor e = spaced_of_dtype(a, d), base = scalar(e.dtype(), a.number(3));
   if (e.numel() == 0) return e.cast(d);
   return binary(Op::POW, base, e).cast(d);
 }

@@ -102,10 +102,10 @@ Tensor erfinv(Args& a) {
   Tensor complement = like(y, 1) - abs(y);
   for (int step = 0; step < 3; ++step) {
     Tensor g = abs(guess);
-    // |erf(g)| - |y| = (1 - |y|) - erfc(g): exact in the tail.
+    // erf(g) - |y| = (1 - |y|) - erfc(g): exact in the tail.
     Tensor error = complement - g.unary(Op::ERFC), slope = exp(-(g * g)) * (2 / std::sqrt(M_PI));
     Tensor newton = error / slope;
-    g = g + newton / (g * newton + 1.0);  // Halley's correction
+    g = g - newton / (g * newton + 1.0);  // Halley's correction
     guess = where(lt(y, like(y, 0)), -g, g);
   }
   Tensor value = guess.cast(x.dtype()), one = like(x, 1), size = abs(x);

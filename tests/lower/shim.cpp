@@ -13,6 +13,7 @@
 #include "lower/matmul.h"
 #include "lower/norm.h"
 #include "lower/optim.h"
+#include "lower/pad.h"
 #include "lower/pool.h"
 #include "lower/random.h"
 #include "lower/reduce.h"

@@ -90,8 +90,8 @@ TEST_P(Transcendental, WithinTwoUlps) {
     for (float& x : in) x = uniform(random);
     check();
   }
-  const float special[] = {0.f, -0.f, 1.f, -1.f, 0.5f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1p-126f, 3.4028235e38f, -3.4028235e38f,
-                           0x1.921fb6p0f, 0x1.921fb6p1f, 4096.f, 4095.9998f, 0x1p24f, 0.625f, 0.9f};
+  const float special[] = {0.f, -0.f, 1.f, -1.f, 0.5f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1p-126f, 3.4028235e38f,
+                           -3.4028235e38f, 0x1.921fb6p0f, 0x1.921fb6p1f, 4096.f, 4095.9998f, 0x1p24f, 0.625f, 0.9f};
   for (size_t i = 0; i < in.size(); ++i) in[i] = special[i % std::size(special)];
   check();
   RecordProperty("ulps", std::to_string(worst));
@@ -106,7 +106,8 @@ void check_two_sources(Op op, double (*reference)(double, double), double limit)
   LoadedKernel kernel = elementwise_kernel(op, {DType::f32, DType::f32}, DType::f32, n, 8, host_caps());
   std::vector<float> a(n), b(n), out(n);
   std::mt19937 random(11);
-  const float special[] = {0.f, -0.f, 1.f, -1.f, 2.f, -2.f, 3.f, -3.f, 0.5f, -0.5f, INFINITY, -INFINITY, NAN, 0x1p-149f, 3.4028235e38f, 0x1p24f, 0x1.000002p24f, -2.5f};
+  const float special[] = {0.f, -0.f, 1.f, -1.f, 2.f, -2.f, 3.f, -3.f, 0.5f, -0.5f, INFINITY, -INFINITY, NAN, 0x1p-149f, 3.4028235e38f,
+                           0x1p24f, 0x1.000002p24f, -2.5f};
   double worst = 0;
   for (int round = 0; round < 24; ++round) {
     for (int64_t i = 0; i < n; ++i) {
@@ -138,13 +139,14 @@ TEST(Decompose, DoubleExpLog) {
     LoadedKernel kernel = elementwise_kernel(op, {DType::f64}, DType::f64, n, 4, host_caps());
     std::vector<double> in(n), out(n);
     std::mt19937_64 random(3);
-    const double special[] = {0., -0., 1., -1., INFINITY, -INFINITY, NAN, 0x1p-1074, 0x1p-1022, 1.7976931348623157e308, 709.7, 709.8, -745.1, -745.2, -708.5};
+    const double special[] = {0., -0., 1., -1., INFINITY, -INFINITY, NAN, 0x1p-1074, 0x1p-1022, 1.7976931348623157e308, 709.7, 709.8,
+                              -745.1, -745.2, -708.5};
     double worst = 0, at = 0;
     for (int round = 0; round < 32; ++round) {
       for (int64_t i = 0; i < n; ++i) {
         if (round == 0) in[i] = special[i % std::size(special)];
         else if (round < 16) in[i] = std::bit_cast<double>(random());
-        else in[i] = op == Op::EXP ? std::uniform_real_distribution<double>(-750, 715)(random) : std::uniform_real_distribution<double>(0, 3)(random);
+        else in[i] = std::uniform_real_distribution<double>(op == Op::EXP ? -750 : 0, op == Op::EXP ? 715 : 3)(random);
       }
       kernel.run({out.data(), in.data()});
       for (int64_t i = 0; i < n; ++i) {
@@ -194,8 +196,8 @@ void check_exact(Op op, std::vector<DType> in, DType out, int64_t n, const Caps&
     Arg args[3];
     for (size_t k = 0; k < in.size(); ++k) args[k] = from_storage_bits(bits(data[k], in[k], i), in[k]);
     uint64_t want = storage_bits(eval(op, out, in[0], {args, in.size()}), out), got = bits(result, out, i);
-    ASSERT_TRUE(same(got, want, out)) << info(op).name << "." << info(in[0]).name << "->" << info(out).name << " at " << i << ": " << std::hex
-                                      << bits(data[0], in[0], i) << (in.size() > 1 ? " with " : "") << (in.size() > 1 ? bits(data[1], in[1], i) : 0)
+    ASSERT_TRUE(same(got, want, out)) << info(op).name << "." << info(in[0]).name << "->" << info(out).name << " at " << i << ": "
+                                      << std::hex << bits(data[0], in[0], i) << ", " << (in.size() > 1 ? bits(data[1], in[1], i) : 0)
                                       << " gave " << got << ", not " << want;
   }
 }
@@ -211,20 +213,22 @@ TEST_P(SmallFloat, ConversionsExhaustively) {
   check_exact(Op::CAST, {DType::f32}, d, codes * 8, caps, [d = d](size_t, int64_t i) -> uint64_t {
     float a = static_cast<float>(from_storage_bits(i / 8, d).f), b = static_cast<float>(from_storage_bits(i / 8 + 1, d).f);
     uint32_t exact = std::bit_cast<uint32_t>(a), middle = std::bit_cast<uint32_t>(a / 2 + b / 2);
-    uint32_t choices[8] = {exact, exact + 1, exact - 1, middle, middle + 1, middle - 1, static_cast<uint32_t>(i * 2654435761u), static_cast<uint32_t>(i * 40503u << 8)};
+    uint32_t choices[8] = {exact,      exact + 1,  exact - 1, middle,
+                           middle + 1, middle - 1, static_cast<uint32_t>(i * 2654435761u), static_cast<uint32_t>(i * 40503u << 8)};
     return choices[i % 8];
   });
 }
-INSTANTIATE_TEST_SUITE_P(All, SmallFloat, testing::Combine(testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2), testing::Bool()));
+constexpr DType kSmallFloats[] = {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2};
+INSTANTIATE_TEST_SUITE_P(All, SmallFloat, testing::Combine(testing::ValuesIn(kSmallFloats), testing::Bool()));
 
 TEST(Decompose, ReducedArithmeticRounds) {
   for (DType d : {DType::f16, DType::bf16, DType::f8e5m2}) {
     std::mt19937 random(5);
-    for (Op op : {Op::ADD, Op::MUL, Op::SUB, Op::FDIV, Op::MAX, Op::MIN})
-      check_exact(op, {d, d}, d, 1 << 14, host_caps(), [&](size_t, int64_t) { return random() & ((1u << info(d).bits) - 1); });
+    auto any = [&](size_t, int64_t) { return random() & ((1u << info(d).bits) - 1); };
+    for (Op op : {Op::ADD, Op::MUL, Op::SUB, Op::FDIV, Op::MAX, Op::MIN}) check_exact(op, {d, d}, d, 1 << 14, host_caps(), any);
     for (Op op : {Op::NEG, Op::ABS, Op::SQRT, Op::FLOOR, Op::RECIP})
       check_exact(op, {d}, d, 1 << info(d).bits, host_caps(), [](size_t, int64_t i) { return static_cast<uint64_t>(i); });
-    check_exact(Op::CMPLT, {d, d}, DType::bool_, 1 << 14, host_caps(), [&](size_t, int64_t) { return random() & ((1u << info(d).bits) - 1); });
+    check_exact(Op::CMPLT, {d, d}, DType::bool_, 1 << 14, host_caps(), any);
   }
 }
 
@@ -233,10 +237,12 @@ TEST(Decompose, IntegerEdges) {
     std::mt19937_64 random(9);
     int bits = info(d).bits;
     auto fill = [&](size_t k, int64_t i) -> uint64_t {
-      const uint64_t edges[] = {0, 1, ~0ull, 1ull << (bits - 1), (1ull << (bits - 1)) - 1, 2, static_cast<uint64_t>(bits), static_cast<uint64_t>(bits) - 1};
+      uint64_t top = 1ull << (bits - 1), width = static_cast<uint64_t>(bits);
+      const uint64_t edges[] = {0, 1, ~0ull, top, top - 1, 2, width, width - 1};
       return i < 64 ? edges[k ? i / 8 : i % 8] : k && i % 2 ? random() % 70 : random();
     };
-    for (Op op : {Op::IDIV, Op::MOD, Op::SHL, Op::SHR, Op::MAX, Op::MIN, Op::ADD, Op::SUB, Op::MUL}) check_exact(op, {d, d}, d, 1 << 12, host_caps(), fill);
+    for (Op op : {Op::IDIV, Op::MOD, Op::SHL, Op::SHR, Op::MAX, Op::MIN, Op::ADD, Op::SUB, Op::MUL})
+      check_exact(op, {d, d}, d, 1 << 12, host_caps(), fill);
     for (Op op : {Op::NEG, Op::NOT, Op::ABS}) check_exact(op, {d}, d, 1 << 12, host_caps(), fill);
   }
 }

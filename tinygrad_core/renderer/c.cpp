@@ -80,7 +80,8 @@ class CCompiler final : public Compiler {
       std::getline(in, version_);
       break;
     }
-    if (compiler_.empty()) throw Error(ErrorKind::Runtime, "no C++ compiler found (" + fmt::format("{}", fmt::join(names, ", ")) + "); TINY_CC names one");
+    if (compiler_.empty())
+      throw Error(ErrorKind::Runtime, fmt::format("no C++ compiler found ({}); TINY_CC names one", fmt::join(names, ", ")));
     for (const std::string& f : parse_cpu_target(caps.target).features)
       if (std::string_view flag = feature_flag(f); !flag.empty()) features_.emplace_back(flag);
   }

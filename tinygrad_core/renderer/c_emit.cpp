@@ -44,7 +44,9 @@ std::string CEmitter::run() {
 
 void CEmitter::line(const std::string& text) { body_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + text + "\n"; }
 
-void CEmitter::define(UOp* u, const std::string& expression) { line(fmt::format("const {} {} = {};", type(u->dtype, u->numel), name(u), expression)); }
+void CEmitter::define(UOp* u, const std::string& expression) {
+  line(fmt::format("const {} {} = {};", type(u->dtype, u->numel), name(u), expression));
+}
 
 void CEmitter::split_group_number() {
   std::vector<UOp*> globals = global_ranges(program_);
@@ -214,7 +216,8 @@ std::string CEmitter::constant(const UOp* u) {
     return fmt::format("({:a}{})", v, suffix);
   }
   if (is_bool(u->dtype)) return u->arg.i ? "true" : "false";
-  if (is_signed(u->dtype)) return u->arg.i == INT64_MIN ? "(-9223372036854775807ll - 1)" : fmt::format("({}){}ll", type(u->dtype), u->arg.i);
+  if (u->dtype == DType::i64 && u->arg.i == INT64_MIN) return "(-9223372036854775807ll - 1)";  // its magnitude has no literal
+  if (is_signed(u->dtype)) return fmt::format("({}){}ll", type(u->dtype), u->arg.i);
   return fmt::format("({}){}ull", type(u->dtype), storage_bits(u->arg, u->dtype));
 }
 
@@ -237,7 +240,8 @@ std::string CEmitter::function(const std::string& base, DType result, std::initi
     std::string loop = fmt::format("{} r; for (int i = 0; i < {}; ++i) r[i] = {}({}); return r;", t, n, scalar, lanes);
     for (const CBuiltin& b : kCBuiltins)
       if (f == b.name) builtin = fmt::format("#ifdef {}\n  return {};\n#else\n", b.macro, fill(b.text, {"a0", "a1", "a2"}));
-    functions_text_ += fmt::format("static inline {} {}({}) {{\n{}  {}\n{}}}\n", t, f, params, builtin, loop, builtin.empty() ? "" : "#endif\n");
+    std::string end = builtin.empty() ? "" : "#endif\n";
+    functions_text_ += fmt::format("static inline {} {}({}) {{\n{}  {}\n{}}}\n", t, f, params, builtin, loop, end);
   }
   return fmt::format("{}({})", f, arguments);
 }
@@ -306,11 +310,14 @@ std::string CEmitter::cast(const std::string& v, DType from, DType to, int64_t n
   }
   TINY_ASSERT(!is_reduced_float(from) && !is_reduced_float(to), program_.info.name + ": a CAST that belongs to decompose()");
   if (is_bool(to)) {
-    if (n == 1) return fmt::format("({} != 0)", v);
-    return info(from).bits == 32 ? fmt::format("({})({} != 0)", type(to, n), v) : fmt::format("__builtin_convertvector({} != 0, {})", v, type(to, n));
+    std::string truth = fmt::format("({} != 0)", v);
+    if (n == 1) return truth;
+    if (info(from).bits == 32) return fmt::format("({}){}", type(to, n), truth);
+    return fmt::format("__builtin_convertvector({}, {})", truth, type(to, n));
   }
   if (is_bool(from)) return n == 1 ? convert(v, to) : convert(fmt::format("({} & 1)", v), to);
-  if (is_float(from) && is_int(to) && to != DType::u64) {
+  if (is_float(from) && to == DType::u64) return function(std::string(info(from).name) + "_to_u64", to, {from}, n, "float_to_u64", v);
+  if (is_float(from) && is_int(to)) {
     DType wide = info(to).bits == 64 || to == DType::u32 ? DType::i64 : DType::i32;
     std::string w = convert(v, wide);
     return wide == to ? w : convert(w, to);

@@ -70,12 +70,16 @@ inline constexpr CBuiltin kCBuiltins[] = {
 inline constexpr const char* kCPrelude = R"(typedef unsigned char u8; typedef signed char i8; typedef short i16; typedef unsigned short u16;
 typedef int i32; typedef unsigned int u32; typedef long long i64; typedef unsigned long long u64; typedef float f32; typedef double f64;
 typedef short c16x8 __attribute__((vector_size(16)));
-template <class To, class From> static inline To bits(From v) { To r; static_assert(sizeof r == sizeof v); __builtin_memcpy(&r, &v, sizeof r); return r; }
+template <class To, class From> static inline To bits(From v) {
+  To r; static_assert(sizeof r == sizeof v); __builtin_memcpy(&r, &v, sizeof r); return r;
+}
+template <class F> static inline u64 float_to_u64(F v) { return v >= (F)0x1p63 ? (u64)(i64)(v - (F)0x1p63) ^ 1ull << 63 : (u64)(i64)v; }
 static inline f32 bf16_to_f32(u16 v) { return bits<f32>((u32)v << 16); }
 static inline u16 f32_to_bf16(f32 v) { u32 b = bits<u32>(v); return v != v ? 0x7fc0 : (b + 0x7fff + (b >> 16 & 1)) >> 16; }
 #if defined(__F16C__)
 static inline f32 f16_to_f32(u16 v) { c16x8 w = {(short)v}; return __builtin_ia32_vcvtph2ps(w)[0]; }
-static inline u16 f32_to_f16(f32 v) { typedef float w4 __attribute__((vector_size(16))); w4 w = {v}; return (u16)__builtin_ia32_vcvtps2ph(w, 0)[0]; }
+typedef float w32x4 __attribute__((vector_size(16)));
+static inline u16 f32_to_f16(f32 v) { w32x4 w = {v}; return (u16)__builtin_ia32_vcvtps2ph(w, 0)[0]; }
 #elif defined(__aarch64__)
 static inline f32 f16_to_f32(u16 v) { return bits<__fp16>(v); }
 static inline u16 f32_to_f16(f32 v) { return bits<u16>((__fp16)v); }

@@ -12,7 +12,8 @@ namespace tiny {
 
 void fail_compile(const std::string& kernel, const std::string& extension, const std::string& source, const std::string& why) {
   std::error_code ignored;
-  std::string path = (std::filesystem::temp_directory_path(ignored) / fmt::format("tiny_{}_{}.{}", kernel.substr(0, 80), getpid(), extension)).string();
+  std::string name = fmt::format("tiny_{}_{}.{}", kernel.substr(0, 80), getpid(), extension);
+  std::string path = (std::filesystem::temp_directory_path(ignored) / name).string();
   std::ofstream(path) << source;
   throw Error(ErrorKind::Compile, fmt::format("kernel {} does not compile; its source is in {}\n{}", kernel, path, why));
 }

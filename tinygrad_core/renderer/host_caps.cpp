@@ -37,10 +37,11 @@ std::string host_features() {
     if (on) s += (s.empty() ? "" : ",") + std::string(name);
   };
 #define FEATURE(name) add(name, __builtin_cpu_supports(name))
-  FEATURE("sse3"), FEATURE("ssse3"), FEATURE("sse4.1"), FEATURE("sse4.2"), FEATURE("popcnt"), FEATURE("avx"), FEATURE("avx2"), FEATURE("fma");
-  FEATURE("f16c"), FEATURE("bmi"), FEATURE("bmi2"), FEATURE("lzcnt");
+  FEATURE("sse3"), FEATURE("ssse3"), FEATURE("sse4.1"), FEATURE("sse4.2"), FEATURE("popcnt"), FEATURE("avx"), FEATURE("avx2");
+  FEATURE("fma"), FEATURE("f16c"), FEATURE("bmi"), FEATURE("bmi2"), FEATURE("lzcnt");
   // AVX-512 only with the parts that our code needs; vbmi2 tells processors that keep their clock with 512-bit vectors.
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
     FEATURE("avx512f"), FEATURE("avx512cd"), FEATURE("avx512bw"), FEATURE("avx512dq"), FEATURE("avx512vl"), FEATURE("avx512vbmi2");
 #undef FEATURE
   return s;

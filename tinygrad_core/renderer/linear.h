@@ -37,7 +37,8 @@ inline std::vector<int64_t> local_offsets(const Program& p) {
   }
   int64_t at = 0;
   for (int64_t n : sizes) out.push_back(at), at += (n + kScratchAlign - 1) / kScratchAlign * kScratchAlign;
-  TINY_ASSERT(at <= (p.info.scratch_bytes + kScratchAlign - 1) / kScratchAlign * kScratchAlign, p.info.name + ": scratch_bytes is less than its LOCAL arrays");
+  int64_t have = (p.info.scratch_bytes + kScratchAlign - 1) / kScratchAlign * kScratchAlign;
+  TINY_ASSERT(at <= have, p.info.name + ": scratch_bytes is less than its LOCAL arrays");
   return out;
 }
 

@@ -259,7 +259,13 @@ void LlvmEmitter::store_lanes(const Access& a) {
   Value* v = to_memory(value(a.value, a.lanes), d);
   if (a.index->numel == 1) {
     Value* p = pointer(a.array, value(a.index));
-    tag(a.gate ? static_cast<llvm::Instruction*>(b_.CreateMaskedStore(v, p, align, value(a.gate, a.lanes))) : b_.CreateAlignedStore(v, p, align), a.array);
+    llvm::Instruction* s = nullptr;
+    if (a.gate) {
+      s = b_.CreateMaskedStore(v, p, align, value(a.gate, a.lanes));
+    } else {
+      s = b_.CreateAlignedStore(v, p, align);
+    }
+    tag(s, a.array);
     return;
   }
   Value* gate = a.gate ? value(a.gate, a.lanes) : nullptr;

@@ -39,7 +39,8 @@ struct Linker {
     host = &jit->getExecutionSession().createBareJITDylib("host");
     orc::SymbolMap symbols;
     auto add = [&](const char* name, void* code) {
-      symbols[jit->mangleAndIntern(name)] = {orc::ExecutorAddr::fromPtr(code), llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+      auto flags = llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable;
+      symbols[jit->mangleAndIntern(name)] = {orc::ExecutorAddr::fromPtr(code), flags};
     };
     for (const LibmRow& r : libm_rows()) add(r.f64, r.f64_code), add(r.f32, r.f32_code);
     add("memcpy", reinterpret_cast<void*>(&std::memcpy));
@@ -48,6 +49,9 @@ struct Linker {
     add("roundeven", libm_row(Op::ROUND)->f64_code), add("roundevenf", libm_row(Op::ROUND)->f32_code);
     add("fma", reinterpret_cast<void*>(static_cast<double (*)(double, double, double)>(&::fma)));
     add("fmaf", reinterpret_cast<void*>(&::fmaf));
+    // LLVM joins the sine and the cosine of one argument.
+    add("sincos", reinterpret_cast<void*>(&::sincos));
+    add("sincosf", reinterpret_cast<void*>(&::sincosf));
     checked(host->define(orc::absoluteSymbols(std::move(symbols))), "the functions of libm");
   }
 };
@@ -80,7 +84,9 @@ class LinkedCode final : public JitModule {
 
 }  // namespace
 
-std::unique_ptr<JitModule> llvm_load(const Binary& object, const std::string& symbol) { return std::make_unique<LinkedCode>(object, symbol); }
+std::unique_ptr<JitModule> llvm_load(const Binary& object, const std::string& symbol) {
+  return std::make_unique<LinkedCode>(object, symbol);
+}
 
 }  // namespace tiny
 #endif

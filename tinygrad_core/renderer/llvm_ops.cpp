@@ -136,7 +136,13 @@ Value* LlvmEmitter::cast(Value* v, DType from, DType to, int64_t n) {
 /// Truncation. Narrow types go through a wider signed one, so that a value out of range wraps as on the host;
 /// what no integer holds is some value, never poison.
 Value* LlvmEmitter::float_to_int(Value* v, DType to, int64_t n) {
-  if (to == DType::u64) return b_.CreateFreeze(b_.CreateFPToUI(v, type(to, n)));
+  if (to == DType::u64) {
+    llvm::Constant* half = llvm::ConstantFP::get(v->getType(), 0x1p63);
+    Value* upper = b_.CreateFCmpOGE(v, half);
+    Value* i = float_to_int(b_.CreateSelect(upper, b_.CreateFSub(v, half), v), DType::i64, n);
+    llvm::Constant *top = llvm::ConstantInt::get(i->getType(), 1ull << 63), *none = llvm::Constant::getNullValue(i->getType());
+    return b_.CreateXor(i, b_.CreateSelect(upper, top, none));
+  }
   DType wide = info(to).bits == 64 || to == DType::u32 ? DType::i64 : DType::i32;
   return b_.CreateIntCast(b_.CreateFreeze(b_.CreateFPToSI(v, type(wide, n))), type(to, n), true);
 }
@@ -210,7 +216,8 @@ Value* LlvmEmitter::fold_lanes(UOp* u) {
 Value* LlvmEmitter::stack(UOp* u) {
   auto sources = u->sources();
   if (u->numel == 1) return value(sources[0]);
-  if (std::all_of(sources.begin(), sources.end(), [&](UOp* s) { return s == sources[0] && s->numel == 1; })) return splat(value(sources[0]), u->numel);
+  bool alike = std::all_of(sources.begin(), sources.end(), [&](UOp* s) { return s == sources[0] && s->numel == 1; });
+  if (alike) return splat(value(sources[0]), u->numel);
   Value* out = llvm::PoisonValue::get(type(u->dtype, u->numel));
   int64_t at = 0;
   for (UOp* s : sources) {

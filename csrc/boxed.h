@@ -37,7 +37,7 @@ struct Plan {
   std::vector<int> returns;         // for each return: the argument that it is, or -1
   bool list_result = false;         // the one fresh return is a list
   bool pointwise = false;
-  bool check_on_meta = false;       // a user's out= needs PyTorch's checks first
+  bool structured = false;          // PyTorch's checks can be run on the meta device: a user's out= needs them, and faults get their words
   bool index_put = false;           // _index_put_impl_: one mask with one value needs no positions
 };
 
@@ -52,6 +52,8 @@ struct Forms {
   std::optional<c10::OperatorHandle> in_place, out;
 };
 Forms other_forms(const c10::OperatorHandle& functional);
+/// The functional operator whose out= form this is.
+std::optional<c10::OperatorHandle> functional_form(const c10::OperatorHandle& out);
 
 /// PyTorch makes the functional and in-place forms of these from their out= form, with all checks of shapes and dtypes.
 bool is_structured(const c10::OperatorHandle& functional);

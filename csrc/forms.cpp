@@ -76,16 +76,22 @@ bool is_structured(const c10::OperatorHandle& functional) {
   return functional.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
-namespace {
-
-bool has_structured_functional(const c10::OperatorHandle& out) {
+std::optional<c10::OperatorHandle> functional_form(const c10::OperatorHandle& out) {
   const auto it = overloads().find(out.schema().name());
-  if (it == overloads().end()) return false;
+  if (it == overloads().end()) return std::nullopt;
   for (const c10::OperatorName& name : it->second) {
     const auto handle = c10::Dispatcher::singleton().findSchema(name);
-    if (handle && is_out_form(handle->schema(), out.schema())) return is_structured(*handle);
+    if (handle && is_out_form(handle->schema(), out.schema())) return handle;
   }
-  return false;
+  return std::nullopt;
+}
+
+namespace {
+
+bool in_structured_family(const c10::OperatorHandle& op) {
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return is_structured(op);
+  const auto functional = functional_form(op);
+  return is_structured(functional ? *functional : op);
 }
 
 c10::TypePtr without_optional(c10::TypePtr t) {
@@ -128,7 +134,7 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
     if (alias < 0 && r.type()->kind() == c10::TypeKind::ListType) p.list_result = true;
   }
   p.pointwise = op.hasTag(at::Tag::pointwise);
-  p.check_on_meta = !p.targets.empty() && op.hasKernelForDispatchKey(c10::DispatchKey::Meta) && has_structured_functional(op);
+  p.structured = in_structured_family(op);
   p.index_put = p.name == "aten::_index_put_impl_";
   return p;
 }

@@ -13,6 +13,7 @@
 #include "lower/matmul.h"
 #include "lower/norm.h"
 #include "lower/optim.h"
+#include "lower/pad.h"
 #include "lower/pool.h"
 #include "lower/random.h"
 #include "lower/reduce.h"
@@ -90,6 +91,13 @@ bool is_composite(const c10::OperatorHandle& op) {
          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) || is_structured(op);
 }
 
+/// PyTorch's functional and in-place forms of these take the address of what they write before they call the out= form (TensorIterator does), which
+/// would pin it in memory. We serve these forms ourselves.
+bool reads_addresses(const c10::OperatorHandle& functional) {
+  static const std::set<std::string> more{"aten::index.Tensor", "aten::mse_loss", "aten::smooth_l1_loss"};
+  return is_structured(functional) && (functional.hasTag(at::Tag::pointwise) || more.count(toString(functional.operator_name())));
+}
+
 void add(torch::Library& library, const Row& row, const c10::OperatorHandle& op) {
   const std::string name = short_name(op);
   table().lowered.insert(name);
@@ -103,6 +111,9 @@ void expand(torch::Library& library) {
   for (const CpuRow& row : kCpuRows)
     if (named.count(row.name)) table().problems.push_back(std::string(row.name) + ": both lowered and on the CPU");
   std::set<std::string> done;
+  auto add_once = [&](const c10::OperatorHandle& op, const Row& row) {
+    if (!named.count(short_name(op)) && done.insert(short_name(op)).second) add(library, row, op);
+  };
   for (const Row& row : kRows) {
     const auto op = find(row.name);
     if (!op) {
@@ -113,13 +124,11 @@ void expand(torch::Library& library) {
     if (op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !op->hasKernelForDispatchKey(c10::DispatchKey::Autograd))
       table().problems.push_back(std::string(row.name) + ": PyTorch differentiates what it is made of, a kernel would hide that");
     add(library, row, *op);
-    const Forms forms = other_forms(*op);
+    const auto functional = functional_form(*op);
+    if (functional && reads_addresses(*functional)) add_once(*functional, row);
+    const Forms forms = other_forms(functional ? *functional : *op);
     for (const auto& form : {forms.in_place, forms.out})
-      if (form && !is_composite(*form) && !named.count(short_name(*form)) && done.insert(short_name(*form)).second) add(library, row, *form);
-    if (std::string_view(row.name) == "index.Tensor_out") {
-      // Directly, or masks would be counted twice: by PyTorch's shape function and by us.
-      add(library, row, *find("index.Tensor"));
-    }
+      if (form && (functional ? reads_addresses(*functional) : !is_composite(*form))) add_once(*form, row);
   }
 }
 

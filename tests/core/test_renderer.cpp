@@ -161,6 +161,31 @@ TEST_P(Renderer, ScratchArraysAndLanes) {
   EXPECT_EQ(y, want);
 }
 
+TEST_P(Renderer, SquaresOfLanesAreTransposed) {
+  for (DType d : {DType::u8, DType::i16, f32, i64}) {
+    for (int64_t n : {2, 4, 8, 16}) {
+      KernelBuilder k("square");
+      U out = k.param(0, d, n * n), in = k.param(1, d, n * n);
+      std::vector<U> rows;
+      for (int64_t i = 0; i < n; ++i) rows.push_back(k.load(in, index_const(i * n), n));
+      for (int64_t j = 0; j < n; ++j) {
+        std::vector<UOp*> lanes;
+        for (U r : rows) lanes.push_back(node(Op::LANE, d, {r}, Arg(j)));
+        k.store(out, index_const(j * n), k.add(node(Op::STACK, d, lanes, {}, n)), n);
+      }
+      std::vector<char> x(n * n * itemsize(d)), y(x.size()), want(x.size());
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          int64_t v = i * 16 + j;
+          std::memcpy(x.data() + (i * n + j) * itemsize(d), &v, itemsize(d));
+          std::memcpy(want.data() + (j * n + i) * itemsize(d), &v, itemsize(d));
+        }
+      make(k).run({y.data(), x.data()});
+      EXPECT_EQ(y, want) << info(d).name << " " << n;
+    }
+  }
+}
+
 TEST_P(Renderer, ScalarsAndLibraryCalls) {
   KernelBuilder k("calls");
   U out = k.param(0, DType::f64, 8), in = k.param(1, DType::f64, 4);
@@ -240,7 +265,8 @@ void check_ops(const CpuRenderer& renderer, DType d, const std::vector<OpRow>& r
       uint64_t got = at(r + 4, out, j), bits = storage_bits(want, out);
       bool both_nan = is_float(out) && std::isnan(want.f) && std::isnan(from_storage_bits(got, out).f);
       ASSERT_TRUE(got == bits || both_nan) << renderer.name << " " << info(op).name << "." << info(d).name << "->" << info(out).name << "["
-                                           << lanes << "] of " << std::hex << at(0, d, j) << ", " << at(1, d, j) << " gave " << got << ", not " << bits;
+                                           << lanes << "] of " << std::hex << at(0, d, j) << ", " << at(1, d, j) << " gave " << got
+                                           << ", not " << bits;
     }
   }
 }

@@ -114,8 +114,13 @@ void LlvmEmitter::emit(UOp* u) {
   switch (u->op) {
     case Op::CONST: case Op::PARAM: case Op::LOCAL: case Op::INDEX: case Op::NOOP: case Op::BARRIER: case Op::LANES:
       return;  // made where they are used
+    case Op::LANE:
+      if (!u->src[0]->is(Op::ACC)) return;  // an accumulator's lane is read here, others where they are used
+      values_[u->slot] = emit_value(u);
+      return;
     case Op::RANGE: {
       if (range_axis(u) == Axis::Global) return;
+      transposed_.clear();
       Value* extent = value(u->src[0]);
       extent = b_.CreateSExtOrTrunc(extent, type(u->dtype));
       bool may_be_empty = !u->src[0]->is(Op::CONST) || const_int(u->src[0]) <= 0;
@@ -127,6 +132,7 @@ void LlvmEmitter::emit(UOp* u) {
       UOp* r = u->src[0];
       TINY_ASSERT(r->is(Op::RANGE), "END of what is no loop");
       if (range_axis(r) != Axis::Global) close_loop(loops_[r->slot]);
+      transposed_.clear();
       return;
     }
     case Op::ACC: {
@@ -292,6 +298,7 @@ Value* LlvmEmitter::value(UOp* u) {
     for (int64_t i = 0; i < u->numel; ++i) lanes.push_back(llvm::ConstantInt::get(type(u->dtype), static_cast<uint64_t>(i)));
     return u->numel == 1 ? lanes[0] : llvm::ConstantVector::get(lanes);
   }
+  if (u->is(Op::LANE) && !u->src[0]->is(Op::ACC)) return emit_value(u);
   Value* v = values_[u->slot];
   TINY_ASSERT(v, program_.info.name + ": a value is used before its place in the linear list:\n" + print(u));
   return u->is(Op::ACC) ? b_.CreateLoad(type(u->dtype, u->numel), v) : v;

@@ -3,6 +3,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <map>
 #include <vector>
 
 #include "renderer/linear.h"
@@ -50,6 +51,7 @@ class LlvmEmitter {
   llvm::Value* libm(UOp* u);
   llvm::Value* fold_lanes(UOp* u);
   llvm::Value* stack(UOp* u);
+  llvm::Value* stack_of_columns(UOp* u);
   llvm::Value* constant(const UOp* u, int64_t n);
 
   // ---- values
@@ -73,6 +75,7 @@ class LlvmEmitter {
   std::vector<Loop> loops_;             // by slot of RANGE
   std::vector<llvm::Value*> params_;    // by PARAM number
   std::vector<int64_t> local_offsets_;
+  std::map<std::vector<UOp*>, std::vector<llvm::Value*>> transposed_;  // columns of rows, within the loop being written
   std::vector<llvm::MDNode*> own_scope_, other_scopes_;  // by array: PARAMs, then LOCALs
   size_t param_count_ = 0;
 };

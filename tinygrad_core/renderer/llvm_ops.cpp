@@ -218,6 +218,7 @@ Value* LlvmEmitter::stack(UOp* u) {
   if (u->numel == 1) return value(sources[0]);
   bool alike = std::all_of(sources.begin(), sources.end(), [&](UOp* s) { return s == sources[0] && s->numel == 1; });
   if (alike) return splat(value(sources[0]), u->numel);
+  if (Value* column = stack_of_columns(u)) return column;
   Value* out = llvm::PoisonValue::get(type(u->dtype, u->numel));
   int64_t at = 0;
   for (UOp* s : sources) {
@@ -226,6 +227,46 @@ Value* LlvmEmitter::stack(UOp* u) {
   }
   TINY_ASSERT(at == u->numel, program_.info.name + ": STACK of the wrong number of lanes");
   return out;
+}
+
+/// Lane j of each of n vectors of n lanes: a column of a square. The whole square is transposed at the first of them, in n log2 n shuffles:
+/// interleaving within 128-bit blocks, where x86 shuffles in one instruction, then exchanging blocks. Null for any other STACK.
+Value* LlvmEmitter::stack_of_columns(UOp* u) {
+  size_t n = u->nsrc;
+  if (n < 4 || (n & (n - 1)) || is_bool(u->dtype)) return nullptr;
+  std::vector<UOp*> rows;
+  for (UOp* s : u->sources()) {
+    if (!s->is(Op::LANE) || s->arg.i != u->src[0]->arg.i || s->src[0]->numel != static_cast<int64_t>(n)) return nullptr;
+    if (s->src[0]->is(Op::ACC)) return nullptr;  // it may have changed since
+    rows.push_back(s->src[0]);
+  }
+  size_t block = std::min(n, static_cast<size_t>(16 / itemsize(u->dtype)));
+  std::vector<Value*>& v = transposed_[rows];
+  if (v.empty()) {
+    for (UOp* r : rows) v.push_back(value(r));
+    auto exchange = [&](size_t distance, auto low_lane) {  // low_lane(lane): its source; n and above: the second vector
+      for (size_t i = 0; i < n; ++i) {
+        if (i & distance) continue;
+        std::vector<int> low, high;
+        for (size_t lane = 0; lane < n; ++lane) {
+          auto [from, other] = low_lane(lane);
+          low.push_back(static_cast<int>(from)), high.push_back(static_cast<int>(other));
+        }
+        Value *a = v[i], *b = v[i + distance];
+        v[i] = b_.CreateShuffleVector(a, b, low), v[i + distance] = b_.CreateShuffleVector(a, b, high);
+      }
+    };
+    for (size_t s = 1; s < block; s *= 2)  // runs of s lanes of both, alternating, from the lower and the upper half of each block
+      exchange(s, [&](size_t lane) {
+        size_t at = lane % block, from = lane - at + at / (2 * s) * s + at % s + (at / s % 2 ? n : 0);
+        return std::pair(from, from + block / 2);
+      });
+    for (size_t d = block; d < n; d *= 2)
+      exchange(d, [&](size_t lane) { return lane & d ? std::pair(lane - d + n, lane + n) : std::pair(lane, lane + d); });
+  }
+  size_t column = static_cast<size_t>(u->src[0]->arg.i), reversed = 0;  // interleaving leaves columns of a block in bit-reversed order
+  for (size_t bit = 1; bit < block; bit *= 2) reversed = reversed * 2 + (column / bit & 1);
+  return v[column / block * block + reversed];
 }
 
 Value* LlvmEmitter::constant(const UOp* u, int64_t n) {

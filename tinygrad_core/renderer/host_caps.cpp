@@ -8,9 +8,7 @@
 #include <thread>
 
 #include "base/env.h"
-#ifdef TINY_HAVE_LLVM
 #include "renderer/llvm_jit.h"
-#endif
 
 namespace tiny {
 namespace {
@@ -125,11 +123,7 @@ Caps cpu_caps(std::string_view target) {
 }
 
 Caps host_caps() {
-  std::string cpu;
-#ifdef TINY_HAVE_LLVM
-  cpu = llvm_host_cpu();
-#endif
-  Caps c = cpu_caps(fmt::format("{}:{}:{}", kHostArch, cpu, host_features()));
+  Caps c = cpu_caps(fmt::format("{}:{}:{}", kHostArch, llvm_host_cpu(), host_features()));
 #ifdef _SC_LEVEL1_DCACHE_SIZE
   c.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 1, c.l1_bytes);
   c.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 2, c.l2_bytes);

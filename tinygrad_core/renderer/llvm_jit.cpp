@@ -1,6 +1,15 @@
-#ifdef TINY_HAVE_LLVM
 #include "renderer/llvm_jit.h"
 
+#include "base/error.h"
+
+#ifndef TINY_HAVE_LLVM
+namespace tiny {
+std::unique_ptr<JitModule> llvm_load(const Binary&, const std::string& symbol) {
+  throw Error(ErrorKind::Runtime, "this library was built without LLVM: it cannot load " + symbol);
+}
+std::string llvm_host_cpu() { return ""; }
+}  // namespace tiny
+#else
 #include <fmt/format.h>
 #include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
 #include <llvm/ExecutionEngine/Orc/ExecutionUtils.h>
@@ -10,7 +19,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "base/error.h"
 #include "renderer/libm.h"
 
 namespace tiny {

@@ -8,6 +8,7 @@
 #include "codegen/codegen.h"
 #include "kernel_eval.h"
 #include "runtime/ref/interpreter.h"
+#include "uop/spec.h"
 
 namespace tiny::testing {
 
@@ -103,6 +104,7 @@ inline void expect_same(const std::vector<KernelBuffer>& got, const std::vector<
 
 /// Every target and the unoptimised kernel against the meaning of the AST. Returns the optimised programs' AVX2 form.
 inline Program check_kernel(const AstBuilder& k, double tolerance = 1e-5) {
+  EXPECT_EQ(verify_kernel(k.sink()), "");
   std::vector<KernelBuffer> want = k.buffers;
   KernelEval(k.sink(), want).run();
   Program out;
@@ -110,6 +112,7 @@ inline Program check_kernel(const AstBuilder& k, double tolerance = 1e-5) {
       {"unoptimised", avx2(), kNoOptions}, {"avx2", avx2(), 0}, {"avx512", avx512(), 0}, {"scalar", scalar_target(), 0}, {"gpu", gpu(), 0}};
   for (auto& row : rows) {
     Lowered l = lower_and_run(k, row.caps, row.flags);
+    EXPECT_EQ(verify_program(l.program.linear), "") << row.name;
     expect_same(l.buffers, want, tolerance, row.name);
     if (std::string(row.name) == "avx2") out = std::move(l.program);
     if (::testing::Test::HasFatalFailure()) {

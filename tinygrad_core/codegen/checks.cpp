@@ -8,14 +8,6 @@ int64_t check_number(const Record* r);  // runtime/device.h
 
 namespace {
 
-/// The error record's PARAM: the one after all that the kernel reads and writes.
-UOp* error_record(const std::vector<UOp*>& nodes) {
-  int64_t last = -1;
-  for (const UOp* u : nodes)
-    if (u->is(Op::PARAM)) last = std::max(last, u->arg.i);
-  return node(Op::PARAM, DType::i64, {index_const(4)}, Arg(last + 1), 1);
-}
-
 UOp* any_lane(Op op, UOp* x) { return x->numel == 1 ? x : node(Op::FOLDLANES, x->dtype, {x}, Arg(static_cast<int64_t>(op)), 1).u; }
 
 /// STOREs of {fault, value, limit} where `bad`, unless the record holds a fault already. With several lanes, the greatest bad value.
@@ -34,12 +26,12 @@ void record_fault(UOp* record, UOp* value, UOp* bad, const Record* check, std::v
 
 }  // namespace
 
-UOp* lower_checks(UOp* sink) {
+UOp* lower_checks(UOp* sink, int64_t record_number) {
   std::vector<UOp*> nodes = toposort({&sink, 1}), faults;
   bool any = false;
   for (UOp* u : nodes) any |= u->is(Op::CHECK);
   if (!any) return sink;
-  UOp* record = error_record(nodes);
+  UOp* record = node(Op::PARAM, DType::i64, {index_const(4)}, Arg(record_number), 1);
   sink = rebuild(sink, [&](UOp* u, std::span<UOp* const> src) -> UOp* {
     if (!u->is(Op::CHECK)) return nullptr;
     record_fault(record, src[0], alu(Op::NOT, {src[1]}), u->arg.rec, &faults);

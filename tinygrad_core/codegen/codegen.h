@@ -56,7 +56,8 @@ struct Program {
 /// * A LOCAL array belongs to one point of the Global ranges that its stores and loads are under: those may become sequential loops of a
 ///   workgroup, but not Vector, Upcast or lanes.
 /// * No vectors, ACC, UPDATE, END, LANES yet: codegen makes them.
-/// * The last PARAM of a kernel that holds CHECKs is the error record (see runtime/device.h), i64[4].
+/// * The last PARAM of a kernel that holds CHECKs is the error record (see runtime/device.h), i64[4]. It may be a source of the SINK, which says its
+///   number even if PARAMs before it are not used; without that, it is the one after the PARAMs in use.
 ///
 /// Runs: heuristics (opt/), expansion of Upcast, Unroll and Vector axes, simplification, decomposition, linearisation.
 /// `sink` lives in the current arena. `flags`: 0, or kNoOptions to skip the heuristics (the unoptimised kernel, for tests).

@@ -8,8 +8,11 @@ namespace tiny {
 /// FOLD and PREFIX become ACC, UPDATE and AFTER (not yet END); ORDERED becomes a read, an operation and a STORE.
 UOp* lower_folds(UOp* sink, const Caps& caps);
 
-/// CHECK(value, ok) becomes `value` where `ok` holds, else 0, and STOREs of the fault into the error record, the last PARAM.
-UOp* lower_checks(UOp* sink);
+/// CHECK(value, ok) becomes `value` where `ok` holds, else 0, and STOREs of the fault into the error record: PARAM number `record`.
+UOp* lower_checks(UOp* sink, int64_t record);
+
+/// Gathers that read a square block become vector loads and shuffles.
+UOp* transpose_loads(UOp* sink);
 
 /// Vector indices that are consecutive become the scalar index of their first lane; a scalar index with a vector gate or value becomes a vector.
 UOp* lower_vector_indices(UOp* sink);

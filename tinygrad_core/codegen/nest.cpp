@@ -122,8 +122,15 @@ bool Nest::close() {
     loops.each([&](size_t r) { more |= around(r).add_all(outer), outer.add(r); });
     return more;
   };
-  for (UOp* u : nodes)
+  std::vector<uint64_t> body(words_);
+  for (UOp* u : nodes) {
     if (u->nsrc) changed |= chain(loops(u));
+    if (!u->is(Op::FOLD)) continue;
+    LoopSet own(body.data(), words_);  // a FOLD's loops nest even if its value does not depend on all of them
+    own.copy(loops(u->src[0]));
+    for (UOp* r : named_ranges(u)) own.add(static_cast<size_t>(number_[r->slot]));
+    changed |= chain(own);
+  }
   for (bool more = true; more; changed |= more) {
     more = false;
     for (size_t r = 0; r < ranges.size(); ++r) {

@@ -19,8 +19,9 @@ namespace pass {
 UOp* simplify_ast(UOp* sink, PassContext&) { return simplify(sink); }
 UOp* estimate_cost(UOp* sink, PassContext& c) { return estimate(sink, c.info), sink; }
 UOp* choose_options(UOp* sink, PassContext& c) { return apply_options(sink, c.caps, c.flags); }
-UOp* lower_checks(UOp* sink, PassContext&) { return tiny::lower_checks(sink); }
+UOp* lower_checks(UOp* sink, PassContext& c) { return tiny::lower_checks(sink, c.record); }
 UOp* lower_folds(UOp* sink, PassContext& c) { return tiny::lower_folds(sink, c.caps); }
+UOp* transpose_blocks(UOp* sink, PassContext&) { return transpose_loads(sink); }
 UOp* lower_indices(UOp* sink, PassContext&) { return lower_vector_indices(sink); }
 UOp* narrow_indices(UOp* sink, PassContext&) { return tiny::narrow_indices(sink); }
 UOp* decompose_ops(UOp* sink, PassContext& c) { return decompose(sink, c.caps); }
@@ -100,6 +101,20 @@ std::string listing(const std::vector<UOp*>& linear) {
   return text;
 }
 
+/// PARAM number of the error record; takes it off the SINK, if it is there.
+int64_t take_record(UOp** sink) {
+  int64_t number = 0;
+  for (UOp* u : toposort({sink, 1}))
+    if (u->is(Op::PARAM)) number = std::max(number, u->arg.i + 1);
+  std::vector<UOp*> stores;
+  for (UOp* s : (*sink)->sources()) {
+    if (s->is(Op::PARAM)) number = s->arg.i;
+    else stores.push_back(s);
+  }
+  *sink = node(Op::SINK, DType::void_, stores, {}, 1);
+  return number;
+}
+
 double microseconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count();
 }
@@ -109,7 +124,7 @@ double microseconds_since(std::chrono::steady_clock::time_point t) {
 Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags) {
   Program p;
   p.info.name = std::move(name);
-  PassContext context{caps, flags, &p.info};
+  PassContext context{caps, flags, &p.info, take_record(&sink)};
   for (const PassRow& row : kPasses) {
     auto begin = std::chrono::steady_clock::now();
     sink = row.run(sink, context);

@@ -9,6 +9,7 @@ struct PassContext {
   const Caps& caps;
   int flags;
   ProgramInfo* info;
+  int64_t record;  // PARAM number of the error record
 };
 
 using Pass = UOp* (*)(UOp* sink, PassContext& context);

@@ -137,12 +137,19 @@ void Splitter::run_once(UOp* store, std::span<UOp* const> zero) {
   sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
 }
 
-std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> segments, Nest& nest) {
+std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> segments, int64_t elements, Nest& nest) {
   std::vector<Piece> out;
   U extent = r->src[0], rest = extent;
   size_t self = static_cast<size_t>(nest.number(r));
   for (size_t k = 0; k <= segments.size() && !rest->is_const(0); ++k) {
     Segment s = k < segments.size() ? segments[k] : Segment{1, 1};
+    // Only the last chunk has less than whole turns of the first segment, and how much less is known.
+    if (k > 0 && elements > 0) {
+      int64_t left = elements;
+      for (size_t i = 0; i < k; ++i) left %= segments[i].size();
+      if (left == 0) break;
+      if (left < s.size()) continue;
+    }
     U turns = rest / s.size();
     Piece p{s, extent - rest, index_const(0), std::vector<UOp*>(current_arena().size())};
     rest = rest % s.size();
@@ -202,11 +209,11 @@ UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts) {
   return whole;
 }
 
-void Splitter::split(UOp* r, std::span<const Segment> segments) {
+void Splitter::split(UOp* r, std::span<const Segment> segments, int64_t elements) {
   Nest nest(sink_);
   if (!nest.contains(r)) return;
   size_t self = static_cast<size_t>(nest.number(r));
-  std::vector<Piece> parts = pieces(r, segments, nest);
+  std::vector<Piece> parts = pieces(r, segments, elements, nest);
   auto copies_of = [&](UOp* store, std::vector<UOp*>* out) {
     for (Piece& p : parts)
       for (int64_t c = 0; c < p.segment.copies; ++c) {

@@ -45,10 +45,11 @@ class Splitter {
   /// Makes one turn of Loop or Reduce range `r` take several elements. The STOREs in it are copied; each FOLD over it becomes several, whose results
   /// are combined in a fixed order. What a segment leaves over goes to the next, and to single elements at last.
   /// No PREFIX or ORDERED may name `r`, and no LOCAL may be stored inside and read again within one turn, unless every segment has size 1.
-  void split(UOp* r, std::span<const Segment> segments);
+  /// `elements`: if r is a share of an axis of so many elements, in chunks of a multiple of the first segment's size (0: not known).
+  void split(UOp* r, std::span<const Segment> segments, int64_t elements = 0);
  private:
   struct Piece;
-  std::vector<Piece> pieces(UOp* r, std::span<const Segment> segments, Nest& nest);
+  std::vector<Piece> pieces(UOp* r, std::span<const Segment> segments, int64_t elements, Nest& nest);
   UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts);
   UOp* guarded(UOp* store, UOp* condition);
   void apply(UOp* from, UOp* to);

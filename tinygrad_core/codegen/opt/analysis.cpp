@@ -9,7 +9,7 @@
 namespace tiny {
 namespace {
 
-constexpr double kGatherCost = 2;  // a lane of a gather or scatter, in scalar operations
+constexpr double kGatherCost = 1.6;  // a lane of a gather or scatter, in scalar operations
 
 UOp* base_array(UOp* u) {
   while (u->is(Op::AFTER)) u = u->src[0];

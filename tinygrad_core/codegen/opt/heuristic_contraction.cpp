@@ -10,9 +10,9 @@ namespace {
 
 // Cycles of a CPU with two multiply-add units and two vector loads a cycle, and 4 cycles until an accumulator can be added to again
 // (Zen 2 to Zen 4, Skylake and later; https://uops.info: VFMADD231PS).
-constexpr double kMulAdd = 0.5, kLoad = 0.5, kLatency = 4;
+constexpr double kMulAdd = 0.5, kLoad = 0.5, kLatency = 5;  // one cycle more: loads are not always in time
 constexpr double kScatter = 2;          // a lane stored by itself
-constexpr int64_t kMaxNodes = 3000;
+constexpr double kRowStart = 7;         // first touch of a row of an operand: address translation, no prefetch
 
 /// The two operands of a FOLD and the Global ranges that only one of them has.
 struct Contraction {
@@ -123,13 +123,13 @@ class Contract {
     double store = 0;  // of one result
     for (UOp* u : a_.accesses)
       if (u->is(Op::STORE)) store += a_.access_stride(u, v, lanes) == 1 ? 1.0 / static_cast<double>(lanes) : kScatter;
-    int64_t spare = 1, each = static_cast<int64_t>(found_.size());
+    int64_t each = static_cast<int64_t>(found_.size());
     for (int64_t vectors = 1; vectors <= 4 && vectors * lanes <= n; ++vectors)
-      for (int64_t rows = 1; rows <= m && (rows * vectors + vectors) * each + spare <= registers(); ++rows) {
+      for (int64_t rows = 1; rows <= m && (rows * vectors + vectors) * each + 1 <= registers(); ++rows) {
         double cycles = 0;
         for (auto [size, turns] : parts(n, {vectors * lanes, lanes, lanes / 2, 1}))
           for (auto [high, times] : parts(m, {rows, m % rows}))
-            cycles += tile_cycles(high, std::max<int64_t>(1, size / lanes)) * static_cast<double>(turns * times);
+            cycles += (tile_cycles(high, std::max<int64_t>(1, size / lanes)) * static_cast<double>(times) + kRowStart) * static_cast<double>(turns);
         double cost = cycles / static_cast<double>(n * m) + store / columns_;
         if (cost < best->cost * 0.999) *best = {cost, v, w, vectors, rows, lanes};
       }

@@ -20,6 +20,7 @@ class Rows {
   void run() {
     choose_vectors();
     for (size_t v : vectors_) plan_vector(v);
+    plan_blocks();
     for (size_t r = 0; r < a_.loops.size(); ++r)
       if (a_.loops[r].reduces && is_leaf(r) && !planned(r)) plan_chain(r);
     TINY_LOG(3, pass, "options: {}", describe());
@@ -102,6 +103,16 @@ class Rows {
     plans_.push_back(p);
   }
 
+  /// Blocks of lanes x lanes elements in a transposing kernel: gathers of a block become vector loads.
+  void plan_blocks() {
+    if (vectors_.empty() || is_inner(vectors_[0])) return;
+    size_t v = vectors_[0], w = second_axis(v);
+    int64_t lanes = a_.lanes(v, caps_);
+    if (w == a_.loops.size() || lanes > kTile || static_cast<int64_t>(body_nodes(w)) * lanes > kMaxBody) return;
+    plans_[0].segments = {Segment{1, lanes}};
+    plans_.push_back({a_.loops[w].range, {Segment{lanes, 1}}});
+  }
+
   /// Cost of one turn of all loops inside r, per element of r.
   double inner_cost(size_t r) {
     double c = 0;
@@ -136,7 +147,7 @@ class Rows {
       if (a_.folds_inside(v)) g.limit = g.unit;  // as many groups as there are tiles of accumulators
       order.push_back(g);
     }
-    if (w < a_.loops.size()) order.push_back({a_.loops[w].range, 1, kTile, RangeNumbers::kInnermost});
+    if (w < a_.loops.size()) order.push_back({a_.loops[w].range, kTile, kTile, RangeNumbers::kInnermost});
     for (size_t r = a_.loops.size(); r-- > 0;)
       if (!is_inner(r) && r != v && r != w) order.push_back({a_.loops[r].range});
     return order;

@@ -114,7 +114,7 @@ int64_t chunk_size(int64_t n, int64_t wanted, int64_t unit) {
     if (n % d == 0) return d;
   for (int64_t d = c; d <= 2 * c && d < n; d += unit)
     if (n % d == 0) return d;
-  return c;
+  return round_up((n + (n + c - 1) / c - 1) / ((n + c - 1) / c), unit);  // chunks of about one size
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ int64_t chunk_size(int64_t n, int64_t wanted, int64_t unit) {
 void apply_plans(Splitter& splitter, std::vector<AxisPlan> plans) {
   std::stable_sort(plans.begin(), plans.end(), [](const AxisPlan& a, const AxisPlan& b) { return nests_before(b.range, a.range); });
   for (const AxisPlan& p : plans)
-    if (p.segments.size() != 1 || p.segments[0].size() != 1) splitter.split(p.range, p.segments);
+    if (p.segments.size() != 1 || p.segments[0].size() != 1) splitter.split(p.range, p.segments, p.elements);
 }
 
 void make_groups(Splitter& splitter, std::vector<GroupRange> order, double work, const Caps& caps, std::vector<AxisPlan>& plans) {
@@ -142,7 +142,7 @@ void make_groups(Splitter& splitter, std::vector<GroupRange> order, double work,
     have *= static_cast<double>(size);
     UOp* made = splitter.chunk(g.range, size, g.number);
     for (AxisPlan& p : plans)
-      if (p.range == g.range) p.range = made;
+      if (p.range == g.range) p.range = made, p.elements = size % g.unit == 0 && size < n ? n : 0;
   }
 }
 

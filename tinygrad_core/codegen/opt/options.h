@@ -13,6 +13,7 @@ UOp* apply_options(UOp* sink, const Caps& caps, int flags);
 struct AxisPlan {
   UOp* range;
   Segments segments;
+  int64_t elements = 0;  // of the whole axis, once it is in chunks
 };
 /// Splits by the plans, inner loops first, so that each segment of an outer loop gets its own copy of them.
 void apply_plans(Splitter& splitter, std::vector<AxisPlan> plans);

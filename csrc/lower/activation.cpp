@@ -12,12 +12,14 @@ namespace {
 /// One argument, computed in its widened type.
 template <class F> Tensor map(Args& a, F f) {
   DType d = a.tensor(0).dtype();
+  require_float(a, d);
   return f(widened(a, 0)).cast(d);
 }
 
 /// grad_output and another tensor at `i`, in their common type.
 template <class F> Tensor map_grad(Args& a, int i, F f) {
   DType d = a.common({0, i});
+  require_float(a, d);
   return f(operand(a, 0, d), operand(a, i, d)).cast(d);
 }
 
@@ -126,7 +128,9 @@ Tensor hardswish_backward(Args& a) {
 
 Tensor hardtanh(Args& a) {
   if (a.number(1) > a.number(2)) fail(ErrorKind::Runtime, "hardtanh: min_val cannot be greater than max_val");
-  return map(a, [&](const Tensor& x) { return clip(x, number_like(a, 1, x), number_like(a, 2, x)); });
+  const Tensor& x = a.tensor(0);
+  require_not_bool(a, x.dtype());
+  return clip(x, number_like(a, 1, x), number_like(a, 2, x));
 }
 
 Tensor hardtanh_backward(Args& a) {
@@ -180,6 +184,7 @@ Results prelu_backward(Args& a) {
 
 Tensor relu(Args& a) {
   const Tensor& x = a.tensor(0);
+  if (is_bool(x.dtype())) fail(ErrorKind::Runtime, "Boolean inputs not supported for relu");
   return maximum(x, like(x, 0));
 }
 

@@ -17,6 +17,31 @@ Tensor add_scaled(const Args& a, DType d, const Tensor& x, Tensor y, int alpha, 
   return (subtract ? x - y : x + y).cast(d);
 }
 
+/// Throws for an alpha that the result's type cannot hold.
+void check_alpha(const Args& a, DType d, int alpha) {
+  if (!a.has(alpha)) return;
+  if (a.values[alpha].kind == ArgKind::Bool && !is_bool(d)) fail(ErrorKind::Runtime, "Boolean alpha only supported for "
+                                                                                     "Boolean results.");
+  if (a.values[alpha].kind == ArgKind::Double && !is_float(d))
+    fail(ErrorKind::Runtime, "For integral input tensors, argument alpha must not be a floating point number.");
+}
+
+bool is_bool_argument(const Args& a, int i) {
+  return a.values[i].kind == ArgKind::Tensor ? is_bool(a.tensor(i).dtype()) : a.values[i].kind == ArgKind::Bool;
+}
+
+void check_subtraction(const Args& a) {
+  bool first = is_bool_argument(a, 0), second = is_bool_argument(a, 1);
+  if (first && second)
+    fail(ErrorKind::Runtime, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                             "`logical_xor()` "
+                             "operator instead.");
+  if (first || second)
+    fail(ErrorKind::Runtime, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+                             "invert a mask, use "
+                             "the `~` or `logical_not()` operator instead.");
+}
+
 /// The integer divisor y, and an error raised at the next read where it is 0.
 Tensor checked_divisor(const Tensor& y) { return check(y, ne(y, like(y, 0)), "ZeroDivisionError", 0); }
 
@@ -104,14 +129,19 @@ Tensor extreme_without_nan(Args& a, Op op) {
 
 Tensor add(Args& a) {
   DType d = a.common({0, 1});
+  check_alpha(a, d, 2);
   return add_scaled(a, d, operand(a, 0, d), operand(a, 1, d), 2, false);
 }
 Tensor sub(Args& a) {
   DType d = a.common({0, 1});
+  check_subtraction(a);
+  check_alpha(a, d, 2);
   return add_scaled(a, d, operand(a, 0, d), operand(a, 1, d), 2, true);
 }
 Tensor rsub(Args& a) {
   DType d = a.common({0, 1});
+  check_subtraction(a);
+  check_alpha(a, d, 2);
   return add_scaled(a, d, operand(a, 1, d), operand(a, 0, d), 2, true);
 }
 
@@ -125,7 +155,7 @@ Tensor div(Args& a) { return float_binary<Op::FDIV>(a); }
 Tensor div_mode(Args& a) {
   if (!a.has(2)) return div(a);
   DType d = a.common({0, 1});
-  if (is_bool(d)) fail(ErrorKind::Runtime, "div with a rounding mode is not implemented for 'Bool'");
+  require_not_bool(a, d);
   Tensor x = operand(a, 0, d), y = operand(a, 1, d);
   if (a.text(2) == "trunc") return is_float(d) ? (x / y).unary(Op::TRUNC).cast(d) : x / checked_divisor(y);
   if (a.text(2) != "floor")
@@ -136,18 +166,21 @@ Tensor div_mode(Args& a) {
 
 Tensor floor_divide(Args& a) {
   DType d = a.common({0, 1});
+  require_not_bool(a, d);
   Tensor x = operand(a, 0, d), y = operand(a, 1, d);
   return is_float(d) ? floor_div_float(x, y).cast(d) : floor_div_int(x, y);
 }
 
 Tensor fmod(Args& a) {
   DType d = a.common({0, 1});
+  require_not_bool(a, d);
   Tensor x = operand(a, 0, d), y = operand(a, 1, d);
   return binary(Op::MOD, x, is_float(d) ? y : checked_divisor(y)).cast(d);
 }
 
 Tensor remainder(Args& a) {
   DType d = a.common({0, 1});
+  require_not_bool(a, d);
   Tensor x = operand(a, 0, d), y = operand(a, 1, d);
   if (!is_float(d)) y = checked_divisor(y);
   Tensor rest = binary(Op::MOD, x, y);
@@ -179,12 +212,21 @@ Tensor addcmul(Args& a) {
 
 Tensor addcdiv(Args& a) {
   DType d = a.common({0, 1, 2});
+  if (!is_float(a.tensor(1).dtype()) && !is_float(a.tensor(2).dtype()))
+    fail(ErrorKind::Runtime, "Integer division with addcdiv is no longer supported, and in a future release addcdiv will "
+                             "perform a true division of "
+                             "tensor1 and tensor2.");
   Tensor t = operand(a, 1, d);
   if (!is_value(a, 3, 1)) t = t * a.as(3, t.dtype());
   return (operand(a, 0, d) + t / operand(a, 2, d)).cast(d);
 }
 
 Tensor lerp(Args& a) {
+  for (int i : {1, 2})
+    if (a.values[i].kind == ArgKind::Tensor && a.tensor(i).dtype() != a.tensor(0).dtype())
+      fail(ErrorKind::Runtime, std::string("expected dtype ") + scalar_type_name(a.tensor(0).dtype()) + " for `" + (i == 1 ? "end" : "weight") +
+                                 "` but got dtype " + scalar_type_name(a.tensor(i).dtype()));
+  require_float(a, a.tensor(0).dtype());
   DType d = a.common({0, 1});
   Tensor start = operand(a, 0, d), end = operand(a, 1, d), step = end - start, w = operand(a, 2, d).cast(start.dtype());
   // Counted from the nearer end, so that weights 0 and 1 give the ends exactly.
@@ -269,12 +311,14 @@ Tensor nextafter(Args& a) {
 
 Tensor shift_left(Args& a) {
   DType d = a.common({0, 1});
+  require_integer(a, d, false);
   Tensor x = a.as(0, d), n = a.as(1, d), bits = constant(d, int64_t{info(d).bits});
   return where(ge(n, like(n, 0)) & lt(n, bits), binary(Op::SHL, x, n), like(x, 0));
 }
 
 Tensor shift_right(Args& a) {
   DType d = a.common({0, 1});
+  require_integer(a, d, false);
   Tensor x = a.as(0, d), n = a.as(1, d), bits = constant(d, int64_t{info(d).bits});
   Tensor fill = is_signed(d) ? where(lt(x, like(x, 0)), like(x, -1), like(x, 0)) : like(x, 0);
   return where(ge(n, like(n, 0)) & lt(n, bits), binary(Op::SHR, x, n), fill);

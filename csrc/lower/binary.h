@@ -14,6 +14,11 @@ template <Op op> Tensor exact_binary(Args& a) {
   DType d = a.common({0, 1});
   return binary(op, a.as(0, d), a.as(1, d));
 }
+/// A function of bits: integers and bool.
+template <Op op> Tensor bitwise(Args& a) {
+  require_integer(a, a.common({0, 1}), true);
+  return exact_binary<op>(a);
+}
 /// Comparison in the common type. greater: with the operands exchanged.
 template <Op op, bool exchanged> Tensor compare(Args& a) {
   DType d = a.common({0, 1});

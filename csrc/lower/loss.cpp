@@ -24,6 +24,7 @@ Tensor spread(const Tensor& grad, const Tensor& x, int64_t reduction) {
 /// f(x - target) for each element.
 template <class F> Tensor distance_loss(Args& a, F f) {
   DType d = a.common({0, 1});
+  require_float(a, d);
   return reduced(f(operand(a, 0, d) - operand(a, 1, d)), a.integer(2), d);
 }
 /// Its gradient: slope(x - target) times grad_output.
@@ -63,6 +64,7 @@ Nll nll(const Args& a, const Tensor& x, int target, int weight, int ignore, DTyp
 Results nll_forward(Args& a) {
   const Tensor& self = a.tensor(0);
   DType d = self.dtype(), c = compute_dtype(d);
+  require_float(a, d);
   Nll v = nll(a, self, 1, 2, 4, c);
   Tensor base = (iota(v.n) * index_constant(v.c * v.s)).reshape({v.n, 1}) + iota(v.s).reshape({1, v.s});
   Tensor at = base + v.target * index_constant(v.s);
@@ -137,6 +139,7 @@ Tensor huber_loss_backward(Args& a) {
 
 Tensor binary_cross_entropy(Args& a) {
   DType d = a.tensor(0).dtype();
+  require_float(a, d);
   Tensor x = widened(a, 0), t = a.as(1, x.dtype()), one = like(x, 1), floor = like(x, -100);
   Tensor ok = ge(x, like(x, 0)) & le(x, one);
   x = check(x, ok | ne(x, x), "all elements of input should be between 0 and 1", 0);

@@ -78,6 +78,7 @@ bool wanted(const Args& a, int mask, size_t k) { return a.ints(mask)[k] != 0; }
 
 Results layer_norm(Args& a) {
   DType d = a.tensor(0).dtype();
+  require_float(a, d);
   Tensor x = widened(a, 0);
   Dims axes = trailing_axes(x.dim(), checked_normalized(a, x, 1));
   Stats s = stats(x, axes);
@@ -120,6 +121,7 @@ Results rms_norm_backward(Args& a) {
 
 Results group_norm(Args& a) {
   const Tensor& input = a.tensor(0);
+  require_float(a, input.dtype());
   int64_t n = a.integer(3), c = a.integer(4), area = a.integer(5), groups = a.integer(6);
   Tensor x = widened(a, 0).reshape({n, groups, c / groups, area});
   Dims axes{2, 3};
@@ -181,6 +183,7 @@ Results batch_norm_training(Args& a, int mean, int var, int momentum, int eps) {
 }  // namespace
 
 Results batch_norm(Args& a) {
+  require_float(a, a.tensor(0).dtype());
   check_batch_norm_input(a.tensor(0));
   if (a.flag(5)) return batch_norm_training(a, 3, 4, 6, 7);
   DType d = a.tensor(0).dtype();

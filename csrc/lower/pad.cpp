@@ -16,14 +16,16 @@ SmallVec<Padded, 3> padded_dims(const Dims& sizes, const Dims& padding, bool ref
   int64_t ndim = static_cast<int64_t>(sizes.size());
   for (int64_t k = 0; k < static_cast<int64_t>(padding.size()) / 2; ++k) {
     int64_t d = ndim - 1 - k;
-    if (d < 0) fail(ErrorKind::Runtime, fmt::format("padding of {} numbers for an input with sizes {}", padding.size(), sizes_text(sizes)));
+    if (d < 0) fail(ErrorKind::Runtime, fmt::format("padding of {} numbers for an input with sizes "
+                                                    "{}", padding.size(), sizes_text(sizes)));
     Padded p{d, sizes[d], padding[2 * k], padding[2 * k + 1]};
     if (reflects && (p.lo >= p.n || p.hi >= p.n))
       fail(ErrorKind::Runtime, fmt::format("Argument #4: Padding size should be less than the corresponding input dimension, "
                                            "but got: padding ({}, {}) at dimension {} of input {}",
                                            p.lo, p.hi, d, sizes_text(sizes)));
     if (p.n + p.lo + p.hi < 1)
-      fail(ErrorKind::Runtime, fmt::format("input (size {} at dimension {}) is too small for padding ({}, {})", p.n, d, p.lo, p.hi));
+      fail(ErrorKind::Runtime, fmt::format("input (size {} at dimension {}) is too small for padding ({}, "
+                                           "{})", p.n, d, p.lo, p.hi));
     out.push_back(p);
   }
   return out;
@@ -49,7 +51,8 @@ Tensor pad_by_index(Args& a, bool reflects) {
   };
   for (const Padded& p : dims) moved[p.d] = 1, out[p.d] = p.n + p.lo + p.hi, add(p.d, source(p, reflects));
   if (product(out) == 0) return empty_value(out, x.dtype());
-  if (x.numel() == 0) fail(ErrorKind::Runtime, fmt::format("Expected an input with elements to pad, but got sizes {}", sizes_text(x.sizes())));
+  if (x.numel() == 0) fail(ErrorKind::Runtime, fmt::format("Expected an input with elements to pad, but got sizes "
+                                                           "{}", sizes_text(x.sizes())));
   for (int64_t d = 0; d < x.dim(); ++d)
     if (!moved[d]) add(d, iota(x.size(d)));
   return gather_flat(x, at.expand(out));

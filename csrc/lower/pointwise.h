@@ -33,6 +33,10 @@ inline Tensor logistic(const Tensor& x) { return recip(exp(-x) + 1.0); }
 inline Tensor clip(const Tensor& x, const Tensor& lo, const Tensor& hi) { return minimum(maximum(x, lo), hi); }
 /// The sign bit of a float, also of zeros and NaN; x < 0 for integers.
 Tensor sign_bit(const Tensor& x);
+/// Throws NotImplemented, `"gelu" not implemented for 'Long'`, for a type that the operator does not take.
+void require_float(const Args& a, DType d);
+void require_integer(const Args& a, DType d, bool or_bool);
+void require_not_bool(const Args& a, DType d);
 /// The tensor without elements that stands for a result that this device does not need.
 inline Tensor no_elements(DType d) { return empty_value({0}, d); }
 

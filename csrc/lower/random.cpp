@@ -80,6 +80,7 @@ void check_probability(double p, const char* op) {
 }  // namespace
 
 Tensor uniform(Args& a) {
+  require_float(a, self_dtype(a));
   DType d = self_dtype(a);
   double from = a.number(1), to = a.number(2);
   if (from > to) fail(ErrorKind::Runtime, fmt::format("uniform_ expects to return a [from, to) range, but found from={} > "
@@ -91,6 +92,7 @@ Tensor uniform(Args& a) {
 }
 
 Tensor normal(Args& a) {
+  require_float(a, self_dtype(a));
   if (a.number(2) < 0) fail(ErrorKind::Runtime, fmt::format("normal expects std >= 0.0, but found std {}", a.number(2)));
   DType c = compute_dtype(self_dtype(a));
   return (standard_normal(a, 3, self_sizes(a), c) * a.as(2, c) + a.as(1, c)).cast(self_dtype(a));
@@ -108,12 +110,14 @@ Tensor normal_of(Args& a) {
 }
 
 Tensor log_normal(Args& a) {
+  require_float(a, self_dtype(a));
   if (a.number(2) <= 0) fail(ErrorKind::Runtime, fmt::format("log_normal_ expects std > 0.0, but found std={}", a.number(2)));
   DType c = compute_dtype(self_dtype(a));
   return exp(standard_normal(a, 3, self_sizes(a), c) * a.as(2, c) + a.as(1, c)).cast(self_dtype(a));
 }
 
 Tensor exponential(Args& a) {
+  require_float(a, self_dtype(a));
   if (a.number(1) <= 0) fail(ErrorKind::Runtime, fmt::format("exponential_ expects lambda > 0.0, but found "
                                                              "lambda={}", a.number(1)));
   DType c = compute_dtype(self_dtype(a));
@@ -121,6 +125,7 @@ Tensor exponential(Args& a) {
 }
 
 Tensor cauchy(Args& a) {
+  require_float(a, self_dtype(a));
   if (a.number(2) <= 0) fail(ErrorKind::Runtime, fmt::format("cauchy_ expects sigma > 0.0, but found sigma={}", a.number(2)));
   DType c = compute_dtype(self_dtype(a));
   Tensor u = uniform_open(bits_for(a, 3, self_sizes(a)), c);

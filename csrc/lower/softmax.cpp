@@ -48,9 +48,13 @@ Tensor wide_mask(const Args& a, const Tensor& x, int mask, int type) {
 
 }  // namespace
 
-Tensor softmax(Args& a) { return softmax_of(widened(a, 0), a.integer(1)).cast(result_dtype(a)); }
+Tensor softmax(Args& a) {
+  require_float(a, a.tensor(0).dtype());
+  return softmax_of(widened(a, 0), a.integer(1)).cast(result_dtype(a));
+}
 
 Tensor log_softmax(Args& a) {
+  require_float(a, a.tensor(0).dtype());
   return along(widened(a, 0), a.integer(1), [](const Tensor& x, int64_t d) {
     Tensor apart = x - row(x, Op::MAX, d);
     return apart - log(row(exp(apart), Op::ADD, d));

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lower/nn_util.h"
+
 namespace tiny::lower {
 namespace {
 
@@ -34,6 +36,22 @@ Tensor polynomial(const Tensor& x, std::initializer_list<double> coefficients) {
 
 }  // namespace
 
+static void not_implemented(const Args& a, DType d) {
+  std::string_view name = a.op;
+  if (name.substr(0, 6) == "aten::") name.remove_prefix(6);
+  name = name.substr(0, name.find('.'));
+  fail(ErrorKind::NotImplemented, "\"" + std::string(name) + "\" not implemented for '" + scalar_type_name(d) + "'");
+}
+void require_float(const Args& a, DType d) {
+  if (!is_float(d)) not_implemented(a, d);
+}
+void require_integer(const Args& a, DType d, bool or_bool) {
+  if (!is_int(d) && !(or_bool && is_bool(d))) not_implemented(a, d);
+}
+void require_not_bool(const Args& a, DType d) {
+  if (is_bool(d)) not_implemented(a, d);
+}
+
 Tensor sign_bit(const Tensor& x) {
   if (!is_float(x.dtype())) return is_signed(x.dtype()) ? lt(x, like(x, 0)) : nothing_holds(x);
   DType bits[] = {DType::i8, DType::i16, DType::i32, DType::i64};
@@ -53,7 +71,10 @@ Tensor angle(Args& a) {
   });
 }
 
-Tensor bitwise_not(Args& a) { return a.tensor(0).unary(Op::NOT); }
+Tensor bitwise_not(Args& a) {
+  require_integer(a, a.tensor(0).dtype(), true);
+  return a.tensor(0).unary(Op::NOT);
+}
 
 /// Source: Abramowitz and Stegun, 6.3.5 (recurrence), 6.3.7 (reflection), 6.3.18 (asymptotic series).
 Tensor digamma(Args& a) {
@@ -115,6 +136,7 @@ Tensor erfinv(Args& a) {
 }
 
 Tensor frac(Args& a) {
+  require_float(a, a.tensor(0).dtype());
   Tensor x = widened(a, 0);
   return (x - x.unary(Op::TRUNC)).cast(a.tensor(0).dtype());
 }
@@ -164,7 +186,13 @@ Tensor nan_to_num(Args& a) {
   return where(ne(x, x), nan, finite);
 }
 
-Tensor neg(Args& a) { return -a.tensor(0); }
+Tensor neg(Args& a) {
+  if (is_bool(a.tensor(0).dtype()))
+    fail(ErrorKind::Runtime, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
+                             "mask, use the `~` "
+                             "or `logical_not()` operator instead.");
+  return -a.tensor(0);
+}
 
 Tensor round_decimals(Args& a) {
   const Tensor& x = a.tensor(0);

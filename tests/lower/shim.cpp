@@ -26,11 +26,7 @@
 #include "lower/unary.h"
 #include "lower/upsample.h"
 
-namespace tiny {
-
-void Buffer::release() { refs.fetch_sub(1); }  // memory of tests lives as long as the process
-
-namespace lower {
+namespace tiny::lower {
 namespace {
 
 struct Row {
@@ -144,8 +140,7 @@ void run(const Row& row, Reader in, Writer& out) {
 }
 
 }  // namespace
-}  // namespace lower
-}  // namespace tiny
+}  // namespace tiny::lower
 
 /// 0: results in *out. 1: the lowering threw, *out is kind and text. 2: no such row. The caller frees *out.
 extern "C" int call(const char* name, const char* in, char** out, int64_t* out_n) {

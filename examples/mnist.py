@@ -15,8 +15,8 @@ import torch.nn.functional as F
 class DigitNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv1, self.norm1 = nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32)
-        self.conv2, self.norm2 = nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64)
+        self.conv1, self.norm1 = nn.Conv2d(1, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32)
+        self.conv2, self.norm2 = nn.Conv2d(32, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64)
         self.hidden, self.out = nn.Linear(64 * 4 * 4, 128), nn.Linear(128, 10)
 
     def forward(self, x):

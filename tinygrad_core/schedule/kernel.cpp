@@ -32,7 +32,7 @@ class Builder {
     }
     if (out_.buffers.size() > static_cast<size_t>(caps_.max_params))
       throw Error(ErrorKind::NotImplemented, "a fused kernel reads more buffers than the device passes to one kernel");
-    if (checks_) param(-1, DType::i64);
+    if (checks_) roots.push_back(param(-1, DType::i64));  // no node reads it, and later numbers must not be taken for it
     out_.sink = node(Op::SINK, DType::void_, roots);
     return std::move(out_);
   }

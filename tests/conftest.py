@@ -6,7 +6,7 @@ import sys
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [os.path.join(ROOT, "tests", "torch"), os.path.join(ROOT, "benchmarks")]
+sys.path[:0] = [os.path.join(ROOT, "tests", "torch"), os.path.join(ROOT, "tests", "lower"), os.path.join(ROOT, "benchmarks")]
 
 
 def pytest_addoption(parser):

@@ -1,7 +1,11 @@
 // Random kernels: every form that the heuristics give them must mean what the AST means.
 #include <cstdlib>
 
+#include <array>
+
 #include "codegen_kernels.h"
+#include "renderer/host_caps.h"
+#include "renderer/llvm_jit.h"
 
 namespace tiny::testing {
 namespace {
@@ -143,6 +147,35 @@ TEST(CodegenRandom, OptimisedKernelsMeanWhatTheirAstMeans) {
       ADD_FAILURE() << e.what() << "\n" << print(k.sink());
     }
     if (HasFailure()) break;
+  }
+}
+
+/// The same through LLVM on this processor, with infinities, NaN and zeros of both signs among the floats.
+TEST(CodegenRandom, CompiledKernelsMeanWhatTheirAstMeans) {
+  Caps caps = host_caps();
+  std::unique_ptr<Compiler> compiler = make_llvm_compiler(caps);
+  if (!compiler) GTEST_SKIP() << "built without LLVM";
+  for (uint32_t seed = 1000; seed < 1060; ++seed) {
+    AstBuilder k;
+    RandomKernel(seed).build(k);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (KernelBuffer& b : k.buffers)
+      for (int64_t i = 0; is_float(b.dtype) && i < b.size(); ++i)
+        if (seed % 2 && k.random() % 50 == 0) b.set(i, {std::array{INFINITY, -INFINITY, NAN, 0.0f, -0.0f}[k.random() % 5], 0});
+    std::vector<KernelBuffer> want = k.buffers, got = k.buffers;
+    KernelEval(k.sink(), want).run();
+    Program p = lower_kernel(k.sink(), caps, "kernel");
+    std::unique_ptr<CpuCode> code = llvm_load(compiler->compile(p), "kernel");
+    std::vector<void*> pointers;
+    for (KernelBuffer& b : got) pointers.push_back(b.bytes.data());
+    std::vector<char> scratch(static_cast<size_t>(p.info.scratch_bytes) + 64);
+    char* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+    code->entry(pointers.data(), nullptr, 0, p.info.groups, aligned);
+    expect_same(got, want, 2e-2, "llvm");
+    if (HasFailure()) {
+      ADD_FAILURE() << print(k.sink());
+      break;
+    }
   }
 }
 

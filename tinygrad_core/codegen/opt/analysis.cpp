@@ -103,6 +103,12 @@ double Analysis::turns(const UOp* u) {
 }
 
 int64_t Analysis::lanes(size_t r, const Caps& caps) {
+  lanes_.resize(loops.size());
+  if (!lanes_[r]) lanes_[r] = find_lanes(r, caps);
+  return lanes_[r];
+}
+
+int64_t Analysis::find_lanes(size_t r, const Caps& caps) {
   const LoopFacts& l = loops[r];
   if (l.sequential || l.holds_array || caps.vector_bytes == 0) return 1;
   int64_t widest = 1;

@@ -53,7 +53,10 @@ class Analysis {
   void find_arrays();
   std::vector<Form>& forms(size_t r, int64_t lanes);
 
+  int64_t find_lanes(size_t r, const Caps& caps);
+
   std::vector<char> data_;                   // by slot
+  std::vector<int64_t> lanes_;               // by range, once asked for
   std::vector<std::vector<Form>> forms_;     // by range: by position
   std::vector<int64_t> forms_lanes_;
 };

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kAccumulators = 8;   // additions in flight: latency 4 on two ports
 constexpr int64_t kTile = 16;          // elements of a second contiguous axis: a cache line of 4-byte elements
 constexpr int64_t kMaxBody = 2000;     // nodes of all copies of a body
-constexpr double kRowCost = 2048;      // a row that is a workgroup by itself
+constexpr size_t kMaxKernel = 4000;    // nodes of all bodies: the target's compiler takes time for each
 
 class Rows {
  public:
@@ -48,7 +48,7 @@ class Rows {
 
   /// Either one Global range for the whole kernel, or in each innermost loop (or the best loop around it) that loop's own range.
   void choose_vectors() {
-    cost_ = a_.cost_with({}, caps_);
+    const double scalar = cost_ = a_.cost_with({}, caps_);
     auto consider = [this](std::vector<size_t> v) {
       if (v.empty()) return;
       double c = a_.cost_with(v, caps_);
@@ -59,7 +59,7 @@ class Rows {
       if (!is_leaf(r)) continue;
       if (can_vectorise(r)) leaves.push_back(r);
       size_t best = r;
-      double least = a_.cost_with({}, caps_);
+      double least = scalar;
       bool any = false;
       auto try_loop = [&](size_t x) {
         if (!can_vectorise(x)) return;
@@ -87,10 +87,10 @@ class Rows {
     int64_t lanes = a_.lanes(r, caps_), vectors = l.extent / lanes;
     double body = a_.body_cost(r);
     int64_t over = a_.folds_over(r), inside = a_.folds_inside(r), copies = body <= 8 ? 4 : body <= 20 ? 2 : 1;
-    if (over) copies = body <= 24 ? std::clamp<int64_t>(kAccumulators / over, 1, 4) : body <= 60 ? 2 : 1;
+    if (over) copies = body <= 8 ? std::clamp<int64_t>(kAccumulators / over, 1, 4) : body <= 30 ? 2 : 1;
     if (inside) copies = std::clamp<int64_t>(kAccumulators / inside, 1, inner_cost(r) <= 8 ? 8 : 4);
     copies = std::min(copies, std::max<int64_t>(1, kMaxBody / static_cast<int64_t>(4 * body_nodes(r) + 1)));
-    copies = std::max<int64_t>(1, std::min(copies, vectors));
+    copies = std::max<int64_t>(1, std::min({copies, vectors, static_cast<int64_t>(kMaxKernel / a_.nest.nodes.size())}));
     if (l.extent % lanes == 0)  // no vectors left over, if that takes hardly fewer or more copies
       for (int64_t c : {copies, copies - 1, copies + 1})
         if (c >= 1 && copies > 1 && vectors % c == 0) {

@@ -224,8 +224,8 @@ Tensor addcdiv(Args& a) {
 Tensor lerp(Args& a) {
   for (int i : {1, 2})
     if (a.values[i].kind == ArgKind::Tensor && a.tensor(i).dtype() != a.tensor(0).dtype())
-      fail(ErrorKind::Runtime, std::string("expected dtype ") + scalar_type_name(a.tensor(0).dtype()) + " for `" + (i == 1 ? "end" : "weight") +
-                                 "` but got dtype " + scalar_type_name(a.tensor(i).dtype()));
+      fail(ErrorKind::Runtime, std::string("expected dtype ") + scalar_type_name(a.tensor(0).dtype()) + " for `" +
+                                 (i == 1 ? "end" : "weight") + "` but got dtype " + scalar_type_name(a.tensor(i).dtype()));
   require_float(a, a.tensor(0).dtype());
   DType d = a.common({0, 1});
   Tensor start = operand(a, 0, d), end = operand(a, 1, d), step = end - start, w = operand(a, 2, d).cast(start.dtype());

@@ -21,8 +21,8 @@ Results group_norm_backward(Args& a);
 Results batch_norm(Args& a);
 /// _native_batch_norm_legit.no_stats(input, weight?, bias?, training, momentum, eps)
 Results batch_norm_no_stats(Args& a);
-/// _batch_norm_with_update(input, weight?, bias?, running_mean, running_var, momentum, eps) -> output, save_mean, save_invstd, reserve (without
-/// elements), then the new running statistics.
+/// _batch_norm_with_update(input, weight?, bias?, running_mean, running_var, momentum, eps) -> output, save_mean, save_invstd, reserve
+/// (without elements), then the new running statistics.
 Results batch_norm_with_update(Args& a);
 /// native_batch_norm_backward(grad_out, input, weight?, running_mean?, running_var?, save_mean?, save_invstd?, train, eps, output_mask[3]),
 /// and batch_norm_backward, which has `reserve` besides.

@@ -88,7 +88,8 @@ Tensor digamma(Args& a) {
     }
     Tensor z = recip(y * y);
     Tensor series = z * polynomial(z, {8.33333333333333333333E-2, -2.10927960927960927961E-2, 7.57575757575757575758E-3,
-                                       -4.16666666666666666667E-3, 3.96825396825396825397E-3, -8.33333333333333333333E-3, 8.33333333333333333333E-2});
+                                       -4.16666666666666666667E-3, 3.96825396825396825397E-3,
+                                       -8.33333333333333333333E-3, 8.33333333333333333333E-2});
     Tensor value = shift + log(y) - recip(y) * 0.5 - series;
     // The cotangent's argument is reduced first, so that it stays exact for great |x|.
     Tensor part = x - x.unary(Op::TRUNC);

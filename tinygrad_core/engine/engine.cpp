@@ -395,7 +395,10 @@ void Engine::synchronize() {
   }
   wait_and_check(device_.last_ticket());
   GraphLock lock;
-  if (impl_->poisons.size() > before) throw Error(ErrorKind::Index, impl_->poisons.back().message);
+  if (impl_->poisons.size() > before) {
+    const std::string& message = impl_->poisons.back().message;
+    throw Error(check_kind(message), message);
+  }
 }
 
 EngineStats Engine::stats() const {

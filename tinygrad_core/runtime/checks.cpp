@@ -35,6 +35,10 @@ std::string check_text(int64_t number) {
   return found == t.by_number.end() ? "" : found->second;
 }
 
+ErrorKind check_kind(const std::string& text) {
+  return text.find("out of bounds") != std::string::npos ? ErrorKind::Index : ErrorKind::Runtime;
+}
+
 void add_check_text(int64_t number, std::string text) {
   Texts& t = texts();
   std::lock_guard lock(t.mutex);

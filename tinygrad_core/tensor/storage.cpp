@@ -34,7 +34,10 @@ Storage::~Storage() {
 }
 
 void Storage::check_readable() {
-  if (failed_.empty() && flush_) failed_ = Engine::of(*device_).poison(this);
+  if (failed_.empty() && flush_) {
+    failed_ = Engine::of(*device_).poison(this);
+    failed_kind_ = check_kind(failed_);
+  }
   if (!failed_.empty()) throw Error(failed_kind_, failed_);
 }
 

@@ -173,8 +173,8 @@ lower::Args::Rng draw_numbers(lower::Args&, int position, int64_t numel) {
 
 at::Tensor meta_tensor(const at::Tensor& t) {
   if (!t.defined() || t.is_meta()) return t;
+  if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.is_cpu()) return t;  // a number is one on every device
   at::Tensor m = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kMeta).pinned_memory(false));
-  if (t.unsafeGetTensorImpl()->is_wrapped_number()) m.unsafeGetTensorImpl()->set_wrapped_number(true);
   return m;
 }
 

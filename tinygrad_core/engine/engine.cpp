@@ -262,6 +262,7 @@ void Engine::run(FlushRecord& record, bool wait) {
     ++i.stats.misses;
     plan = build(record);
     i.stats.kernels_compiled += record.compiled;
+    plan->last_used = i.clock;  // before room is made: the newest is never the oldest
     i.plans[key] = plan;
     forget_old_plans();
   }

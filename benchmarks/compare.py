@@ -20,7 +20,8 @@ def peers_for(base):
 
 def measure(peer_args, workload, a):
     """One process: the row that bench.py prints, or {"error": ...}."""
-    command = [sys.executable, os.path.join(HERE, "bench.py"), *peer_args, "--names", workload, "--size", a.size, "--seconds", str(a.seconds)]
+    command = [sys.executable, os.path.join(HERE, "bench.py"), *peer_args, "--names", workload,
+                                            "--size", a.size, "--seconds", str(a.seconds)]
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | (dict.fromkeys(CACHES, folder) if a.cold else {})
         try:

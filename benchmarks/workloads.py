@@ -62,7 +62,11 @@ def images(count, channels, side, device):
 @workload(trains=True)
 def mlp(device, size):
     batch, width = pick(size, (128, 256), (4096, 4096))
-    model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Dropout(0.0), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 10)).to(device)
+    model = nn.Sequential(
+    nn.Linear(
+        64, width), nn.ReLU(), nn.Dropout(0.0), nn.Linear(
+            width, width), nn.Tanh(), nn.Linear(
+                width, 10)).to(device)
     x, y = torch.randn(batch, 64).to(device), torch.randint(10, (batch,)).to(device)
     return trainer(model, torch.optim.SGD(model.parameters(), 0.1), lambda m: F.cross_entropy(m(x), y), device)
 
@@ -125,7 +129,8 @@ class CachedLayer(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
         self.query, self.key, self.value, self.project = (nn.Linear(width, width, bias=False) for _ in range(4))
-        self.gate, self.up, self.down = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, 3 * width, bias=False), nn.Linear(3 * width, width, bias=False)
+        self.gate, self.up, self.down = nn.Linear(width, 3 * width, bias=False), nn.Linear(width,
+                                                  3 * width, bias=False), nn.Linear(3 * width, width, bias=False)
         self.register_buffer("keys", torch.zeros(1, heads, context, width // heads))
         self.register_buffer("values", torch.zeros(1, heads, context, width // heads))
 

@@ -1,10 +1,16 @@
 # The extension torch_tiny/_C for the torch that Python_EXECUTABLE imports. Both libraries end in TINY_PACKAGE_DIR beside each other.
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
-execute_process(COMMAND ${Python_EXECUTABLE} -E ${CMAKE_CURRENT_SOURCE_DIR}/scripts/torch_paths.py
-                OUTPUT_VARIABLE torch_paths RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
-if(failed)
-  message(FATAL_ERROR "${Python_EXECUTABLE} cannot import torch")
+# Importing torch takes seconds: done again only for another Python.
+if(NOT "${TINY_TORCH_PATHS_OF}" STREQUAL "${Python_EXECUTABLE}")
+  execute_process(COMMAND ${Python_EXECUTABLE} -E ${CMAKE_CURRENT_SOURCE_DIR}/scripts/torch_paths.py
+                  OUTPUT_VARIABLE torch_paths RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(failed)
+    message(FATAL_ERROR "${Python_EXECUTABLE} cannot import torch")
+  endif()
+  set(TINY_TORCH_PATHS "${torch_paths}" CACHE INTERNAL "version, folder and C++ ABI of torch")
+  set(TINY_TORCH_PATHS_OF "${Python_EXECUTABLE}" CACHE INTERNAL "the Python that imports it")
 endif()
+set(torch_paths ${TINY_TORCH_PATHS})
 list(GET torch_paths 0 torch_version)
 list(GET torch_paths 1 torch_root)
 list(GET torch_paths 2 torch_abi)

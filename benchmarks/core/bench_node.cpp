@@ -1,5 +1,5 @@
-// Host cost of the graph: making a node (target: at most 100 ns), and a flush that hits the cache (target for its key: at most 50 ns a node).
-// Runs on the NULL device unless TINY_DEVICE says otherwise: kernels are compiled and not run.
+// Host cost of the graph: making a node (target: at most 100 ns), and a flush that hits the cache (target for its key: at most 50 ns a
+// node). Runs on the NULL device unless TINY_DEVICE says otherwise: kernels are compiled and not run.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -47,7 +47,8 @@ void tensor_chain(benchmark::State& state) {
 }
 BENCHMARK(tensor_chain)->Arg(1000);
 
-/// A flush whose program is cached. Only the flush is timed: key, binding, submission. The slope over the number of nodes is the key's cost.
+/// A flush whose program is cached. Only the flush is timed: key, binding, submission. The slope over the number of nodes is the key's
+/// cost.
 void flush_hit(benchmark::State& state) {
   const int64_t count = state.range(0);
   Device& dev = device(0);

@@ -72,7 +72,9 @@ def a_view(p, name):
                     f"{{x}}.as_strided({[rng.randint(1, 3) for _ in range(2)]}, {[rng.randint(1, 4) for _ in range(2)]}, {rng.randint(0, 3)})",
                     f"{{x}}.unfold({{d}}, {rng.randint(1, 3)}, {rng.randint(1, 3)})"]
         if size:
-            choices += [f"{{x}}.select({{d}}, {rng.randrange(size)})", f"{{x}}.split({rng.randint(1, size)}, {{d}})[-1]", "{x}.unbind({d})[0]"]
+            choices += [f"{{x}}.select({{d}}, {rng.randrange(size)})",
+    f"{{x}}.split({rng.randint(1, size)}, {{d}})[-1]",
+     "{x}.unbind({d})[0]"]
         if t.dim() >= 2:
             a, b = rng.sample(range(t.dim()), 2)
             choices += [f"{{x}}.diagonal({rng.randint(-1, 1)}, {a}, {b})", "{x}.mT"]
@@ -151,7 +153,8 @@ def execute(lines, device):
             trace.append((line, f"raises {type(e).__name__}: {e}"))
             break
         tensors = {n: t for n, t in env.items() if isinstance(t, torch.Tensor)}
-        trace.append((line, {n: (t.dtype, tuple(t.shape), t.stride(), t.storage_offset(), t._version, t.is_contiguous()) for n, t in tensors.items()}))
+        trace.append((line, {n: (t.dtype, tuple(t.shape), t.stride(), t.storage_offset(), t._version, t.is_contiguous())
+                     for n, t in tensors.items()}))
         if i % 7 == 6:
             trace.append((line, {n: t.tolist() for n, t in tensors.items()}))
     tensors = {n: t for n, t in env.items() if isinstance(t, torch.Tensor)}
@@ -166,7 +169,8 @@ def difference(lines, device="tiny"):
     for want, got in zip(execute(lines, "cpu"), execute(lines, device)):
         if repr(want) != repr(got):  # repr: NaN equals itself, -0.0 and 0.0 differ
             if isinstance(want[1], dict) and isinstance(got[1], dict):
-                return "; ".join(f"after `{want[0]}` {n}: cpu {want[1][n]}, {device} {got[1].get(n)}" for n in want[1] if repr(want[1][n]) != repr(got[1].get(n)))
+                return "; ".join(f"after `{want[0]}` {n}: cpu {want[1][n]}, {device} {got[1].get(n)}" for n in want[1] if repr(
+                    want[1][n]) != repr(got[1].get(n)))
             return f"after `{want[0]}`: cpu {want[1]}, {device} {got[1]}"
 
 
@@ -201,7 +205,8 @@ def test_random_programs(block, full):
 def test_programs_reach_what_they_should():
     """The generator is not vacuous: over some hundred programs every kind of view and of write occurs."""
     text = "\n".join(line for seed in range(300) for line in write_program(seed))
-    for part in (".expand(", ".diagonal(", ".unfold(", ".as_strided(", ".detach()", ".data", "out=", ".copy_(", ".mT", ".view(torch.int32)", "index_add_", "masked_fill_"):
+    for part in (".expand(", ".diagonal(", ".unfold(", ".as_strided(", ".detach()", ".data",
+                 "out=", ".copy_(", ".mT", ".view(torch.int32)", "index_add_", "masked_fill_"):
         assert text.count(part) >= 5, part
 
 

@@ -52,7 +52,8 @@ void install_materializer(c10::StorageImpl& storage) {
 c10::intrusive_ptr<c10::StorageImpl> create_storage_impl(c10::StorageImpl::use_byte_size_t, c10::SymInt size, c10::DataPtr data,
                                                          c10::Allocator* alloc, bool resizable) {
   if (data.get_context() == nullptr && alloc != nullptr) data = alloc->allocate(size.guard_int(__FILE__, __LINE__));
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(size), std::move(data), alloc, resizable);
+  auto storage =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(size), std::move(data), alloc, resizable);
   if (storage->_mutable_data_ptr_no_checks().get_deleter() == &delete_memory) install_materializer(*storage);
   return storage;
 }

@@ -30,7 +30,7 @@ class Surveyor {
   Survey finish() {
     const c10::Device here(kTiny, index_ < 0 ? current_device() : index_);
     if (foreign_) raise_two_devices(here, *foreign_);
-    return {here.index(), unsupported_, indices_};
+    return {here.index(), unsupported_, host_scalars_, indices_};
   }
 
  private:
@@ -45,7 +45,9 @@ class Surveyor {
       const auto index = t.device().index();
       if (index_ < 0) index_ = index;
       else if (index_ != index) raise_two_devices(c10::Device(kTiny, index_), t.device());
-    } else if (!(t.device().is_cpu() && (a.index_list || (t.dim() == 0 && !a.out)))) {
+    } else if (t.device().is_cpu() && t.dim() == 0 && !a.out) {
+      host_scalars_ = true;
+    } else if (!(t.device().is_cpu() && a.index_list)) {
       foreign_ = t.device();
     }
     if (t.layout() != c10::Layout::Strided) refuse("a layout that is not strided");
@@ -54,7 +56,7 @@ class Surveyor {
   const Plan& plan_;
   c10::DeviceIndex index_ = -1;
   const char* unsupported_ = nullptr;
-  bool indices_ = false;
+  bool host_scalars_ = false, indices_ = false;
   std::optional<c10::Device> foreign_;
 };
 
@@ -74,8 +76,7 @@ class Filler {
  public:
   Filler(const HostScalars& scalars, lower::Args* args) : scalars_(scalars), args_(args) {}
 
-  ArgValue value(const c10::IValue& v, bool is_dtype) {
-    ArgValue a;
+  void value(const c10::IValue& v, bool is_dtype, ArgValue& a) {
     if (v.isTensor()) {
       set_tensor(&a, v.toTensor());
     } else if (v.isInt()) {
@@ -96,7 +97,6 @@ class Filler {
     } else if (!v.isNone()) {
       a.kind = ArgKind::Other;
     }
-    return a;
   }
 
  private:
@@ -171,13 +171,6 @@ lower::Args::Rng draw_numbers(lower::Args&, int position, int64_t numel) {
   return {counter_leaf(d.seed), counter_leaf(d.offset)};
 }
 
-at::Tensor meta_tensor(const at::Tensor& t) {
-  if (!t.defined() || t.is_meta()) return t;
-  if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.is_cpu()) return t;  // a number is one on every device
-  at::Tensor m = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kMeta).pinned_memory(false));
-  return m;
-}
-
 }  // namespace
 
 Survey survey_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments) {
@@ -199,12 +192,13 @@ HostScalars host_scalars(c10::ArrayRef<c10::IValue> arguments) {
   return scalars;
 }
 
-void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, const HostScalars& scalars, c10::DeviceIndex index, lower::Args* out) {
+void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, const HostScalars& scalars, c10::DeviceIndex index,
+                    lower::Args* out) {
   Filler filler(scalars, out);
   out->op = plan.name;
   out->values.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (!plan.arguments[i].out) out->values.push_back(filler.value(arguments[i], plan.arguments[i].dtype));
+    if (!plan.arguments[i].out) filler.value(arguments[i], plan.arguments[i].dtype, out->values.emplace_back());
   auto add_out = [&](const at::Tensor& t) { out->outs.push_back({core_dtype(t.scalar_type()), dims(t.sizes())}); };
   for (int k : plan.targets) {
     if (arguments[k].isTensor()) add_out(arguments[k].toTensor());
@@ -213,23 +207,6 @@ void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, cons
   }
   random_context = {arguments, index};
   out->rng_hook = &draw_numbers;
-}
-
-c10::IValue to_meta(const c10::IValue& v) {
-  if (v.isTensor()) return meta_tensor(v.toTensor());
-  if (v.isTensorList()) {
-    c10::List<at::Tensor> out;
-    for (const c10::IValue& e : v.toListRef()) out.push_back(meta_tensor(e.toTensor()));
-    return out;
-  }
-  if (v.isDevice()) return c10::Device(c10::kMeta);
-  if (v.isList() && v.toList().elementType()->kind() == c10::TypeKind::OptionalType) {
-    c10::List<std::optional<at::Tensor>> out;
-    for (const c10::IValue& e : v.toListRef())
-      out.push_back(e.isTensor() ? std::optional(meta_tensor(e.toTensor())) : std::nullopt);
-    return out;
-  }
-  return v;
 }
 
 }  // namespace tiny::glue

@@ -8,6 +8,7 @@ namespace tiny::glue {
 struct Survey {
   c10::DeviceIndex index = 0;         // the device of the call
   const char* unsupported = nullptr;  // why no lowering can take them: complex numbers, ...
+  bool host_scalars = false;          // some tensors are 0-d CPU tensors
   bool indices = false;               // a list of indices holds masks or CPU tensors
 };
 /// Throws if tensors lie on several devices. 0-d CPU tensors may stand beside tiny ones.
@@ -18,9 +19,7 @@ using HostScalars = c10::SmallVector<at::Scalar, 2>;
 HostScalars host_scalars(c10::ArrayRef<c10::IValue> arguments);
 
 /// Needs the graph lock.
-void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, const HostScalars& scalars, c10::DeviceIndex index, lower::Args* out);
-
-/// The same value with every tensor replaced by one of its geometry on the meta device.
-c10::IValue to_meta(const c10::IValue& v);
+void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, const HostScalars& scalars, c10::DeviceIndex index,
+                    lower::Args* out);
 
 }  // namespace tiny::glue

@@ -1,8 +1,9 @@
 #include "boxed.h"
 
-#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 
 #include "arguments.h"
+#include "copy.h"
 #include "device_state.h"
 #include "errors.h"
 #include "fallback.h"
@@ -33,20 +34,32 @@ bool is_input(const Plan& plan, Arguments arguments, const at::Tensor& t) {
   return false;
 }
 
-/// For a user's out=: PyTorch's own checks of shapes and dtypes, and the geometry that the outputs get.
-void check_on_meta(const Plan& plan, const c10::OperatorHandle& op, Arguments arguments) {
-  bool needed = false;
+/// Whether an out= argument is a user's: then nobody has checked the call yet, and it may have any size.
+bool has_users_output(const Plan& plan, Arguments arguments) {
   for (int k : plan.targets) {
     const at::Tensor& out = arguments[k].toTensor();
-    needed |= !fresh(out) && !is_input(plan, arguments, out);
+    if (!fresh(out) && !is_input(plan, arguments, out)) return true;
   }
-  if (!needed) return;
-  torch::jit::Stack stack;
-  for (const c10::IValue& v : arguments) stack.push_back(to_meta(v));
-  std::vector<at::Tensor> outs;
-  for (int k : plan.targets) outs.push_back(stack[k].toTensor());
-  op.callBoxed(&stack);
-  for (size_t k = 0; k < outs.size(); ++k) set_geometry(arguments[plan.targets[k]].toTensor(), outs[k].sizes(), outs[k].strides());
+  return false;
+}
+
+/// Runs PyTorch's structured form of an operator: all checks of shapes and dtypes, then our out= kernel.
+void call_structured(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional, *stack);
+}
+
+/// A result of the functional form in a user's out= argument.
+void deliver(const Plan& plan, const at::Tensor& result, const at::Tensor& out) {
+  if (plan.casts_output) {
+    TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
+                " can't be cast to the desired output type ", out.scalar_type());
+  } else {
+    TORCH_CHECK(out.dtype() == result.dtype(), "Expected out tensor to have dtype ", result.dtype(), ", but got ", out.dtype(), " instead");
+  }
+  TORCH_CHECK(out.device() == result.device(), "Expected out tensor to have device ", result.device(), ", but got ", out.device(),
+              " instead");
+  if (at::native::resize_output(out, result.sizes())) set_geometry(out, result.sizes(), result.strides());
+  copy_tensor(out, result);
 }
 
 /// The first tensor of the result's sizes: a pointwise result keeps its order of dimensions in memory.
@@ -65,10 +78,12 @@ tiny::Tensor fit(const tiny::Tensor& value, const at::Tensor& target) {
   const DType wanted = core_dtype(target.scalar_type());
   if (value.dtype() != wanted) {
     const auto from = torch_dtype(value.dtype());
-    TORCH_CHECK(c10::canCast(from, target.scalar_type()), "result type ", from, " can't be cast to the desired output type ", target.scalar_type());
+    TORCH_CHECK(c10::canCast(from, target.scalar_type()), "result type ", from, " can't be cast to the desired output type ",
+                target.scalar_type());
   }
   const auto sizes = target.sizes();
-  TORCH_CHECK(int_array(value.sizes()) == sizes, "output with shape ", sizes, " doesn't match the broadcast shape ", int_array(value.sizes()));
+  TORCH_CHECK(int_array(value.sizes()) == sizes, "output with shape ", sizes, " doesn't match the broadcast shape ",
+              int_array(value.sizes()));
   return value.dtype() == wanted ? value : value.cast(wanted);
 }
 
@@ -83,14 +98,20 @@ class Call {
   Call(const Plan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack)
       : plan_(plan), op_(op), stack_(stack), count_(plan.arguments.size()) {}
 
+  ~Call() {
+    if (writes_.empty() && resizes_.empty()) return;
+    GraphLock lock;  // left by an exception
+    writes_.clear(), resizes_.clear();
+  }
+
   void run() {
     const Survey survey = survey_arguments(plan_, arguments());
     if (survey.unsupported) return run_on_cpu(op_, stack_, survey.unsupported);
     index_ = survey.index;
     if (plan_.index_put && done_by_mask()) return;
     if (survey.indices) prepare_indices(plan_, stack_->data() + stack_->size() - count_, count_);
-    if (plan_.structured && !plan_.targets.empty()) check_on_meta(plan_, op_, arguments());
-    const HostScalars scalars = host_scalars(arguments());
+    if (plan_.functional && has_users_output(plan_, arguments())) return run_functional();
+    const HostScalars scalars = survey.host_scalars ? host_scalars(arguments()) : HostScalars();
     try {
       GraphLock lock;
       compute(scalars);
@@ -117,32 +138,47 @@ class Call {
     return true;
   }
 
+  /// out= of a structured operator: its functional form, then a copy.
+  void run_functional() {
+    torch::jit::Stack stack;
+    for (size_t i = 0; i < count_; ++i)
+      if (!plan_.arguments[i].out) stack.push_back(arguments()[i]);
+    call_structured(*plan_.functional, &stack);
+    std::vector<at::Tensor> outs;
+    for (size_t k = 0; k < plan_.targets.size(); ++k) {
+      outs.push_back(arguments()[plan_.targets[k]].toTensor());
+      deliver(plan_, stack[k].toTensor(), outs.back());
+    }
+    torch::jit::drop(*stack_, count_);
+    for (at::Tensor& t : outs) stack_->emplace_back(std::move(t));
+  }
+
   /// A structured operator's own checks say it best; if they find nothing, the lowering's words stand.
   [[noreturn]] void raise_in_words_of_torch(const Error& error) {
-    if (plan_.pointwise) {  // the Meta kernels that Python registers have other words for this
-      std::vector<int64_t> sizes;
-      for (const c10::IValue& v : arguments())
-        if (v.isTensor() && v.toTensor().defined()) sizes = at::infer_size(sizes, v.toTensor().sizes());
-    }
     if (plan_.structured && error.kind != ErrorKind::OutOfMemory) {
-      torch::jit::Stack stack;
-      for (const c10::IValue& v : arguments()) stack.push_back(to_meta(v));
-      op_.callBoxed(&stack);
+      torch::jit::Stack stack(arguments().begin(), arguments().end());
+      call_structured(op_, &stack);
     }
     raise_as_torch(error);
   }
 
   void compute(const HostScalars& scalars) {
-    lower::Args args;
+    static thread_local lower::Args args;  // its memory is kept from call to call
+    struct Clear {
+      ~Clear() { args.values.clear(), args.outs.clear(); }
+    } clear;
     fill_arguments(plan_, arguments(), scalars, index_, &args);
-    lower::Results results;
-    if (plan_.row->lowering.one) results.push_back(plan_.row->lowering.one(args));
-    else results = plan_.row->lowering.many(args);
-    distribute(results);
+    if (const auto one = plan_.row->lowering.one) {
+      tiny::Tensor result = one(args);
+      distribute({&result, 1});
+    } else {
+      lower::Results results = plan_.row->lowering.many(args);
+      distribute(results);
+    }
   }
 
   /// Results go to the fresh returns (or out= arguments), the rest to the arguments that are written besides.
-  void distribute(lower::Results& results) {
+  void distribute(std::span<tiny::Tensor> results) {
     size_t next = 0;
     auto write_all = [&](const c10::IValue& v, bool resizable) {
       if (v.isTensor() && v.toTensor().defined()) add_write(v.toTensor(), results, next++, resizable);
@@ -169,14 +205,27 @@ class Call {
     return n;
   }
 
-  void add_write(const at::Tensor& target, lower::Results& results, size_t k, bool resizable) {
+  void add_write(const at::Tensor& target, std::span<tiny::Tensor> results, size_t k, bool resizable) {
     if (k >= results.size() || !results[k].defined()) return;
+    if (plan_.pointwise) refuse_overlap(target);
     if (resizable && target.sizes() != int_array(results[k].sizes())) resizes_.push_back({&target, results[k]});
     else writes_.push_back({&target, fit(results[k], target)});
   }
 
+  /// As PyTorch's elementwise operators: an input is what is written, or shares no element with it.
+  void refuse_overlap(const at::Tensor& target) {
+    const auto* storage = target.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    for (size_t i = 0; i < count_; ++i) {
+      if (plan_.arguments[i].out || !arguments()[i].isTensor()) continue;
+      const at::Tensor& t = arguments()[i].toTensor();
+      if (is_tiny(t) && !t.is_same(target) && t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage)
+        at::assert_no_partial_overlap(target, t);
+    }
+  }
+
   void commit() {
     for (Write& w : writes_) write(*w.target, w.value);
+    writes_.clear();
   }
 
   /// An out= argument of another size is resized (with PyTorch's warning, so without the lock) before it is written.
@@ -185,21 +234,20 @@ class Call {
     GraphLock lock;
     commit();
     for (Write& w : resizes_) write(*w.target, fit(w.value, *w.target));
-    resizes_.clear(), writes_.clear();
+    resizes_.clear();
   }
 
   /// Replaces the arguments on the stack by the returns.
   void finish() {
-    torch::jit::Stack returns;
+    c10::SmallVector<c10::IValue, 3> returns;
     size_t next = 0;
     for (int r : plan_.returns) {
       if (r >= 0) returns.push_back(arguments()[r]);
-      else if (plan_.list_result) returns.emplace_back(c10::List<at::Tensor>(std::move(outputs_)));
+      else if (plan_.list_result) returns.emplace_back(c10::List<at::Tensor>(std::vector<at::Tensor>(outputs_.begin(), outputs_.end())));
       else returns.emplace_back(std::move(outputs_[next++]));
     }
     torch::jit::drop(*stack_, count_);
     for (c10::IValue& v : returns) stack_->push_back(std::move(v));
-    writes_.clear();
   }
 
   const Plan& plan_;
@@ -207,7 +255,7 @@ class Call {
   torch::jit::Stack* stack_;
   const size_t count_;
   c10::DeviceIndex index_ = 0;
-  std::vector<at::Tensor> outputs_;
+  c10::SmallVector<at::Tensor, 3> outputs_;
   std::vector<Write> writes_, resizes_;
 };
 

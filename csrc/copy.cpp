@@ -21,7 +21,8 @@ bool fills_storage(const at::Tensor& t) {
 void check_broadcast(const at::Tensor& dst, const at::Tensor& src) {
   if (dst.sizes() == src.sizes()) return;
   const auto shape = at::infer_size(dst.sizes(), src.sizes());
-  TORCH_CHECK(c10::IntArrayRef(shape) == dst.sizes(), "output with shape ", dst.sizes(), " doesn't match the broadcast shape ", c10::IntArrayRef(shape));
+  TORCH_CHECK(c10::IntArrayRef(shape) == dst.sizes(), "output with shape ", dst.sizes(), " doesn't match the broadcast shape ",
+              c10::IntArrayRef(shape));
 }
 
 /// The conjugate: the sign of every second element of the pairs changes.
@@ -118,7 +119,8 @@ void copy_from_cpu(const at::Tensor& dst, const at::Tensor& src) {
   const bool direct = fills_storage(dst) && !dst.is_conj() && !dst.is_neg();
   const at::Tensor host = direct ? at::empty_strided(dst.sizes(), dst.strides(), dst.options().device(c10::kCPU))
                                  : at::empty(dst.sizes(), dst.options().device(c10::kCPU));
-  const bool same = source.strides() == host.strides() && source.scalar_type() == host.scalar_type() && !source.is_conj() && !source.is_neg();
+  const bool same =
+      source.strides() == host.strides() && source.scalar_type() == host.scalar_type() && !source.is_conj() && !source.is_neg();
   if (!same) host.copy_(source);
   const void* bytes = same ? source.const_data_ptr() : host.const_data_ptr();
   const at::Tensor target = direct ? dst : make_empty(dst.sizes(), dst.scalar_type(), dst.device().index());

@@ -26,8 +26,8 @@ c10::DeviceIndex current_device() { return current; }
 
 c10::DeviceIndex checked_device(c10::DeviceIndex index) {
   if (index < 0) return current;
-  TORCH_CHECK(index < count_devices(), "The device index is out of range. It must be in [0, ", static_cast<int>(count_devices()), "), but got ",
-              static_cast<int>(index), ".");
+  TORCH_CHECK(index < count_devices(), "The device index is out of range. It must be in [0, ", static_cast<int>(count_devices()),
+              "), but got ", static_cast<int>(index), ".");
   return index;
 }
 

@@ -11,8 +11,8 @@ namespace tiny::glue {
 namespace {
 
 void check_dense(std::optional<c10::Layout> layout, std::optional<bool> pin_memory) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!layout || *layout == c10::Layout::Strided, "torch_tiny: only strided tensors can be made on a tiny device, not ",
-                              *layout);
+  TORCH_CHECK_NOT_IMPLEMENTED(!layout || *layout == c10::Layout::Strided,
+                              "torch_tiny: only strided tensors can be made on a tiny device, not ", *layout);
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
@@ -62,9 +62,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   const auto type = self.scalar_type();
   guarded([&] {
     if (is_native(type)) {
-      const tiny::Tensor v = scalar_tensor(value, type);
       GraphLock lock;
-      return write(self, full(dims(self.sizes()), v));
+      return write(self, full(dims(self.sizes()), scalar_tensor(value, type)));
     }
     if (c10::isComplexType(type)) {
       GraphLock lock;
@@ -99,7 +98,6 @@ tiny::Tensor scalar_tensor(const at::Scalar& value, c10::ScalarType type) {
     if (type == c10::ScalarType::Float) (void)value.toFloat();  // these raise what overflows
     if (type == c10::ScalarType::Half) (void)value.toHalf();
     if (type == c10::ScalarType::BFloat16) (void)value.toBFloat16();
-    GraphLock lock;
     return scalar(d, v);
   }
   int64_t v = 0;
@@ -114,7 +112,6 @@ tiny::Tensor scalar_tensor(const at::Scalar& value, c10::ScalarType type) {
     case c10::ScalarType::UInt64: v = static_cast<int64_t>(value.toUInt64()); break;
     default: v = value.toLong();
   }
-  GraphLock lock;
   return scalar(d, v);
 }
 

@@ -190,7 +190,8 @@ c10::DeviceIndex device_index(c10::ArrayRef<c10::IValue> arguments) {
 /// Whether a missing generator argument means the device's default one.
 bool is_generator_argument(const c10::Argument& a) {
   const auto& type = a.type();
-  return type->kind() == c10::TypeKind::OptionalType && type->castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::GeneratorType;
+  return type->kind() == c10::TypeKind::OptionalType &&
+         type->castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::GeneratorType;
 }
 
 }  // namespace
@@ -239,7 +240,8 @@ namespace {
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { run_on_cpu(op, stack, "no lowering yet"); }
 
 void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch_tiny: ", op.operator_name(), ": sparse and quantized tensors live on the CPU; move dense tensors to the tiny device");
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch_tiny: ", op.operator_name(),
+                              ": sparse and quantized tensors live on the CPU; move dense tensors to the tiny device");
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }

@@ -88,12 +88,6 @@ std::optional<c10::OperatorHandle> functional_form(const c10::OperatorHandle& ou
 
 namespace {
 
-bool in_structured_family(const c10::OperatorHandle& op) {
-  if (!op.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return is_structured(op);
-  const auto functional = functional_form(op);
-  return is_structured(functional ? *functional : op);
-}
-
 c10::TypePtr without_optional(c10::TypePtr t) {
   return t->kind() == c10::TypeKind::OptionalType ? t->castRaw<c10::OptionalType>()->getElementType() : t;
 }
@@ -129,12 +123,18 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
     int alias = -1;
     if (r.alias_info() && r.alias_info()->isWrite())
       for (size_t i = 0; i < s.arguments().size(); ++i)
-        if (is_written(s.arguments()[i]) && s.arguments()[i].alias_info()->beforeSets() == r.alias_info()->beforeSets()) alias = static_cast<int>(i);
+        if (is_written(s.arguments()[i]) && s.arguments()[i].alias_info()->beforeSets() == r.alias_info()->beforeSets())
+          alias = static_cast<int>(i);
     p.returns.push_back(alias);
     if (alias < 0 && r.type()->kind() == c10::TypeKind::ListType) p.list_result = true;
   }
   p.pointwise = op.hasTag(at::Tag::pointwise);
-  p.structured = in_structured_family(op);
+  p.structured = is_structured(op);
+  if (!p.targets.empty()) {
+    p.functional = functional_form(op);
+    if (p.functional && !is_structured(*p.functional)) p.functional.reset();
+    p.casts_output = p.pointwise || s.argumentIndexWithName("dtype").has_value();
+  }
   p.index_put = p.name == "aten::_index_put_impl_";
   return p;
 }

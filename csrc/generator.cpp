@@ -21,7 +21,8 @@ struct TinyGenerator final : c10::GeneratorImpl {
   }
   void set_state(const c10::TensorImpl& state) override {
     at::detail::check_rng_state(state);
-    TORCH_CHECK(state.numel() == static_cast<int64_t>(kStateBytes), "RNG state is wrong size: expected ", kStateBytes, " bytes, got ", state.numel());
+    TORCH_CHECK(state.numel() == static_cast<int64_t>(kStateBytes), "RNG state is wrong size: expected ", kStateBytes, " bytes, got ",
+                state.numel());
     const auto* bytes = static_cast<const char*>(state.data());
     std::memcpy(&seed_, bytes, 8);
     std::memcpy(&offset_, bytes + 8, 8);
@@ -56,7 +57,8 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
 }
 
 Draw draw(const at::Generator& generator, int64_t numel) {
-  TORCH_CHECK(generator.device().type() == kTiny, "Expected a '", c10::Device(kTiny, 0), "' generator device but found '", generator.device(), "'");
+  TORCH_CHECK(generator.device().type() == kTiny, "Expected a '", c10::Device(kTiny, 0), "' generator device but found '",
+              generator.device(), "'");
   auto* g = static_cast<TinyGenerator*>(generator.unsafeGetGeneratorImpl());
   std::lock_guard lock(g->mutex_);
   const Draw d{g->seed_, g->offset_};

@@ -19,7 +19,9 @@ struct TinyHooks final : at::PrivateUse1HooksInterface {
     set_current_device(index);
     return old;
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return index < 0 ? current_device() : exchangeDevice(index); }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return index < 0 ? current_device() : exchangeDevice(index);
+  }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override { return new_generator(index); }
   /// Device pointers do not tell their device; one process's device pointers come from the current one.

@@ -69,7 +69,8 @@ at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
 /// The result in an out= argument: dtype checked, resized if need be.
 at::Tensor& deliver(const at::Tensor& result, at::Tensor& out, const char* op) {
   TORCH_CHECK(out.device() == result.device(), op, ": expected out to be on ", result.device(), " but it is on ", out.device());
-  TORCH_CHECK(out.scalar_type() == result.scalar_type(), op, ": expected out to have dtype ", result.scalar_type(), " but got ", out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == result.scalar_type(), op, ": expected out to have dtype ", result.scalar_type(), " but got ",
+              out.scalar_type());
   at::native::resize_output(out, result.sizes());
   copy_tensor(out, result);
   return out;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "boxed.h"
+#include "fallback.h"
 #include "lower/activation.h"
 #include "lower/binary.h"
 #include "lower/conv.h"
@@ -33,13 +34,11 @@ const Row kRows[] = {
 #define ATEN(name, lowering) {name, lowering},
 #define ATEN_WRITES(name, lowering, writes) {name, lowering, writes},
 #define CPU(name, reason)
-#if __has_include("aten_math.def")
 #include "aten_math.def"
-#endif
+#define ATEN(name, lowering) {name, lowering},
+#define ATEN_WRITES(name, lowering, writes) {name, lowering, writes},
+#define CPU(name, reason)
 #include "aten_nn.def"
-#undef ATEN
-#undef ATEN_WRITES
-#undef CPU
 };
 
 struct CpuRow {
@@ -50,13 +49,11 @@ const CpuRow kCpuRows[] = {
 #define ATEN(name, lowering)
 #define ATEN_WRITES(name, lowering, writes)
 #define CPU(name, reason) {name, reason},
-#if __has_include("aten_math.def")
 #include "aten_math.def"
-#endif
+#define ATEN(name, lowering)
+#define ATEN_WRITES(name, lowering, writes)
+#define CPU(name, reason) {name, reason},
 #include "aten_nn.def"
-#undef ATEN
-#undef ATEN_WRITES
-#undef CPU
 };
 
 class Kernel final : public c10::OperatorKernel {
@@ -66,6 +63,15 @@ class Kernel final : public c10::OperatorKernel {
 
  private:
   const Plan plan_;
+};
+
+class CpuKernel final : public c10::OperatorKernel {
+ public:
+  explicit CpuKernel(const char* reason) : reason_(reason) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const { run_on_cpu(op, stack, reason_); }
+
+ private:
+  const char* const reason_;
 };
 
 struct Table {
@@ -91,8 +97,8 @@ bool is_composite(const c10::OperatorHandle& op) {
          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) || is_structured(op);
 }
 
-/// PyTorch's functional and in-place forms of these take the address of what they write before they call the out= form (TensorIterator does), which
-/// would pin it in memory. We serve these forms ourselves.
+/// PyTorch's functional and in-place forms of these take the address of what they write before they call the out= form (TensorIterator
+/// does), which would pin it in memory. We serve these forms ourselves.
 bool reads_addresses(const c10::OperatorHandle& functional) {
   static const std::set<std::string> more{"aten::index.Tensor", "aten::mse_loss", "aten::smooth_l1_loss"};
   return is_structured(functional) && (functional.hasTag(at::Tag::pointwise) || more.count(toString(functional.operator_name())));
@@ -104,12 +110,25 @@ void add(torch::Library& library, const Row& row, const c10::OperatorHandle& op)
   library.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(make_plan(row, op))));
 }
 
+/// Some of PyTorch's kernels for every device check that the device is one of theirs, so these rows are registered too.
+void add_on_cpu(torch::Library& library, const CpuRow& row) {
+  const auto op = find(row.name);
+  if (!op) {
+    table().problems.push_back(std::string(row.name) + ": this torch has no such operator");
+    return;
+  }
+  const Forms forms = other_forms(*op);
+  for (const auto& form : {std::optional(*op), forms.in_place, forms.out})
+    if (form) library.impl(short_name(*form).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CpuKernel>(row.reason)));
+}
+
 void expand(torch::Library& library) {
   std::set<std::string> named;
   for (const Row& row : kRows)
     if (!named.insert(row.name).second) table().problems.push_back(std::string(row.name) + ": two rows");
   for (const CpuRow& row : kCpuRows)
     if (named.count(row.name)) table().problems.push_back(std::string(row.name) + ": both lowered and on the CPU");
+  for (const CpuRow& row : kCpuRows) add_on_cpu(library, row);
   std::set<std::string> done;
   auto add_once = [&](const c10::OperatorHandle& op, const Row& row) {
     if (!named.count(short_name(op)) && done.insert(short_name(op)).second) add(library, row, op);
@@ -121,7 +140,8 @@ void expand(torch::Library& library) {
       continue;
     }
     if (!done.insert(row.name).second) continue;
-    if (op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !op->hasKernelForDispatchKey(c10::DispatchKey::Autograd))
+    if (op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+        !op->hasKernelForDispatchKey(c10::DispatchKey::Autograd))
       table().problems.push_back(std::string(row.name) + ": PyTorch differentiates what it is made of, a kernel would hide that");
     add(library, row, *op);
     const auto functional = functional_form(*op);

@@ -14,7 +14,16 @@ import sysconfig
 import tarfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FLAGS = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-Wall", "-Wno-unused-parameter", "-ffp-contract=off", "-fvisibility=hidden", "-DFMT_HEADER_ONLY"]
+FLAGS = [
+    "-std=c++20",
+    "-O2",
+    "-DNDEBUG",
+    "-fPIC",
+    "-Wall",
+    "-Wno-unused-parameter",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+     "-DFMT_HEADER_ONLY"]
 
 
 def interface_hash(include):
@@ -38,7 +47,8 @@ def unpack(archive, folder):
 
 def torch_paths():
     # -E: inside pip's isolated build the outer environment's torch is the one that counts.
-    out = subprocess.run([sys.executable, "-E", os.path.join(ROOT, "scripts", "torch_paths.py")], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([sys.executable, "-E", os.path.join(ROOT, "scripts", "torch_paths.py")],
+                         capture_output=True, text=True, check=True).stdout
     version, root, abi = out.strip().split(";")
     return version, root, abi
 
@@ -75,7 +85,8 @@ def build(archive, package, work, jobs=None):
     for source in glob.glob(csrc + "/**/*.cpp", recursive=True):
         name = os.path.relpath(source, csrc)
         lowering = name.startswith("lower" + os.sep)
-        units.append(([*common, "-I" + csrc] if lowering else [*common, *torch_flags, "-include", pch], source, os.path.join(work, name[:-4] + ".o")))
+        units.append(([*common, "-I" + csrc] if lowering else [*common, *torch_flags,
+                     "-include", pch], source, os.path.join(work, name[:-4] + ".o")))
     with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
         list(pool.map(lambda unit: compile_one(*unit, headers_time), units))
 

@@ -14,7 +14,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def run_core(build, reports, jobs):
     """(passed, failed, skipped) of the GoogleTest programs. A program that dies counts as one failure besides what it reported."""
-    env = os.environ | {"GTEST_OUTPUT": f"json:{reports}/", "TINY_CACHE_DIR": os.environ.get("TINY_CACHE_DIR", os.path.join(reports, "cache"))}
+    env = os.environ | {
+    "GTEST_OUTPUT": f"json:{reports}/",
+    "TINY_CACHE_DIR": os.environ.get(
+        "TINY_CACHE_DIR",
+        os.path.join(
+            reports,
+             "cache"))}
     listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, capture_output=True, text=True, check=True).stdout)
     code = subprocess.run(["ctest", "--output-on-failure", "-j", str(jobs)], cwd=build, env=env).returncode
     passed = failed = skipped = 0
@@ -42,7 +48,8 @@ def run_core(build, reports, jobs):
 
 def run_pytest(reports, arguments):
     report = os.path.join(reports, "pytest.xml")
-    code = subprocess.run([sys.executable, "-m", "pytest", "-q", "--durations=15", "--timeout=900", f"--junitxml={report}", *(arguments or ["tests"])], cwd=ROOT).returncode
+    code = subprocess.run([sys.executable, "-m", "pytest", "-q", "--durations=15", "--timeout=900",
+                          f"--junitxml={report}", *(arguments or ["tests"])], cwd=ROOT).returncode
     if not os.path.exists(report):
         return 0, 1, 0
     suite = next(iter(ElementTree.parse(report).getroot().iter("testsuite")))

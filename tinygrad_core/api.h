@@ -2,5 +2,5 @@
 #pragma once
 #include "base/error.h"
 #include "engine/engine.h"
-#include "tensor/storage.h"
+#include "engine/storage.h"
 #include "tensor/tensor.h"

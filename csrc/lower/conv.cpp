@@ -34,7 +34,8 @@ Dims window_counts(const Tensor& x, const Tensor& w, const Conv& c) {
   return out;
 }
 
-/// out[n, (g, co), o..] = sum over ci, k.. of x[n, (g, ci), o*stride + k*dilation] * w[(g, co), ci, k..] for o below `counts`; x is padded already.
+/// out[n, (g, co), o..] = sum over ci, k.. of x[n, (g, ci), o*stride + k*dilation] * w[(g, co), ci, k..] for o below `counts`; x is padded
+/// already.
 Tensor windows_times_weight(const Tensor& x, const Tensor& w, const Conv& c, const Dims& counts, DType acc) {
   Dims xs = contiguous_strides(x.sizes()), ws = contiguous_strides(w.sizes());
   int64_t co = w.size(0) / c.groups, ci = w.size(1);
@@ -120,8 +121,9 @@ Conv read_conv(Args& a, int first, const Tensor& input, const Tensor& weight) {
   if (weight.dim() < 3) fail(ErrorKind::Runtime, "weight should have at least three dimensions");
   size_t n = static_cast<size_t>(weight.dim()) - 2;
   if (input.dim() != weight.dim())
-    fail(ErrorKind::Runtime, fmt::format("Expected {0}-dimensional input for {0}-dimensional weight {1}, but got {2}-dimensional input of size {3} instead",
-                                         weight.dim(), sizes_text(weight.sizes()), input.dim(), sizes_text(input.sizes())));
+    fail(ErrorKind::Runtime,
+         fmt::format("Expected {0}-dimensional input for {0}-dimensional weight {1}, but got {2}-dimensional input of size {3} instead",
+                     weight.dim(), sizes_text(weight.sizes()), input.dim(), sizes_text(input.sizes())));
   if (input.dtype() != weight.dtype())
     fail(ErrorKind::Runtime, fmt::format("Input type ({}) and weight type ({}) should be the same", scalar_type_name(input.dtype()),
                                          scalar_type_name(weight.dtype())));
@@ -139,12 +141,14 @@ Conv read_conv(Args& a, int first, const Tensor& input, const Tensor& weight) {
 void check_forward(const Tensor& x, const Tensor& w, const Conv& c) {
   int64_t channels = c.transposed ? w.size(0) : w.size(1) * c.groups;
   if (!c.transposed && w.size(0) % c.groups != 0)
-    fail(ErrorKind::Runtime, fmt::format("Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of size {} instead",
-                                         c.groups, c.groups, sizes_text(w.sizes())));
+    fail(ErrorKind::Runtime,
+         fmt::format("Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of size {} instead", c.groups,
+                     c.groups, sizes_text(w.sizes())));
   if (x.size(1) != channels)
-    fail(ErrorKind::Runtime, fmt::format("Given {}groups={}, {}weight of size {}, expected input{} to have {} channels, but got {} channels instead",
-                                         c.transposed ? "transposed=1, " : "", c.groups, "", sizes_text(w.sizes()), sizes_text(x.sizes()), channels,
-                                         x.size(1)));
+    fail(
+        ErrorKind::Runtime,
+        fmt::format("Given {}groups={}, {}weight of size {}, expected input{} to have {} channels, but got {} channels instead",
+                    c.transposed ? "transposed=1, " : "", c.groups, "", sizes_text(w.sizes()), sizes_text(x.sizes()), channels, x.size(1)));
   if (c.transposed) return;
   std::string padded, kernel;
   bool too_large = false;
@@ -155,8 +159,10 @@ void check_forward(const Tensor& x, const Tensor& w, const Conv& c) {
     too_large = too_large || k > in;
   }
   if (too_large)
-    fail(ErrorKind::Runtime, fmt::format("Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than "
-                                         "actual input size", padded, kernel));
+    fail(ErrorKind::Runtime,
+         fmt::format("Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than "
+                     "actual input size",
+                     padded, kernel));
 }
 
 std::string joined(std::span<const int64_t> v) {
@@ -173,8 +179,9 @@ Dims transposed_sizes(const Tensor& x, const Tensor& w, const Conv& c) {
     too_small = too_small || out[d] < 1;
   }
   if (too_small)
-    fail(ErrorKind::Runtime, fmt::format("Given input size per channel: ({}). Calculated output size per channel: ({}). Output size is too small",
-                                         joined(spatial(x)), joined(out)));
+    fail(ErrorKind::Runtime,
+         fmt::format("Given input size per channel: ({}). Calculated output size per channel: ({}). Output size is too small",
+                     joined(spatial(x)), joined(out)));
   return out;
 }
 
@@ -190,8 +197,11 @@ Tensor convolution(Args& a) {
   if (a.has(2)) {
     const Tensor& bias = a.tensor(2);
     if (bias.dim() != 1 || bias.size(0) != y.size(1))
-      fail(ErrorKind::Runtime, fmt::format("Given transposed={}, weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of size {} instead",
-                                           c.transposed ? 1 : 0, sizes_text(w.sizes()), y.size(1), sizes_text(bias.sizes())));
+      fail(
+          ErrorKind::Runtime,
+          fmt::format(
+              "Given transposed={}, weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of size {} instead",
+              c.transposed ? 1 : 0, sizes_text(w.sizes()), y.size(1), sizes_text(bias.sizes())));
     Dims sizes(y.sizes().size(), 1);
     sizes[1] = bias.size(0);
     y = y + bias.cast(acc).reshape(sizes);

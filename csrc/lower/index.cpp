@@ -102,9 +102,11 @@ Tensor index_select(Args& a) {
   const Tensor &x = a.tensor(0), &index = a.tensor(2);
   int64_t d = wrap_dim(a.integer(1), x.dim());
   if (index.dim() > 1) fail(ErrorKind::Index, "index_select(): Index is supposed to be a vector");
-  if (index.dtype() != DType::i64 && index.dtype() != DType::i32) fail(ErrorKind::Runtime, "index_select(): Expected dtype int32 or int64 for index");
+  if (index.dtype() != DType::i64 && index.dtype() != DType::i32)
+    fail(ErrorKind::Runtime, "index_select(): Expected dtype int32 or int64 for index");
   if (x.dim() == 0) {
-    if (index.numel() != 1) fail(ErrorKind::Runtime, fmt::format("index_select(): Index to scalar can have only 1 value, got {} value(s)", index.numel()));
+    if (index.numel() != 1)
+      fail(ErrorKind::Runtime, fmt::format("index_select(): Index to scalar can have only 1 value, got {} value(s)", index.numel()));
     return gather_flat(x, checked_index(index, 1, a.op, false).reshape({}));
   }
   Dims sizes = x.sizes(), shape{1, index.numel(), 1};
@@ -137,15 +139,17 @@ Tensor gather(Args& a) {
   if (self.dim() != index.dim()) fail(ErrorKind::Runtime, "Index tensor must have the same number of dimensions as input tensor");
   for (int64_t k = 0; k < self.dim(); ++k)
     if (k != d && index.size(k) > self.size(k))
-      fail(ErrorKind::Runtime, fmt::format("Size does not match at dimension {} expected index {} to be no larger than self {} apart from dimension {}",
-                                           k, sizes_text(index.sizes()), sizes_text(self.sizes()), d));
+      fail(ErrorKind::Runtime,
+           fmt::format("Size does not match at dimension {} expected index {} to be no larger than self {} apart from dimension {}", k,
+                       sizes_text(index.sizes()), sizes_text(self.sizes()), d));
   Tensor at = checked_index(index, self.size(d), a.op, false);
   return gather_flat(self, positions_along(self.sizes(), d, at)).reshape(given.sizes());
 }
 
 Tensor take(Args& a) {
   const Tensor &x = a.tensor(0), &index = a.tensor(1);
-  if (index.dtype() != DType::i64) fail(ErrorKind::Runtime, fmt::format("take(): Expected a long tensor for index, but got {}", scalar_type_name(index.dtype())));
+  if (index.dtype() != DType::i64)
+    fail(ErrorKind::Runtime, fmt::format("take(): Expected a long tensor for index, but got {}", scalar_type_name(index.dtype())));
   if (x.numel() == 0 && index.numel() != 0) fail(ErrorKind::Index, "take(): tried to take from an empty tensor");
   if (index.numel() == 0) return zeros(index.sizes(), x.dtype());
   return gather_flat(x, checked_index(index, x.numel(), a.op));
@@ -155,8 +159,10 @@ Tensor embedding(Args& a) {
   const Tensor &weight = a.tensor(0), &indices = a.tensor(1);
   if (weight.dim() != 2) fail(ErrorKind::Runtime, "'weight' must be 2-D");
   if (indices.dtype() != DType::i64 && indices.dtype() != DType::i32)
-    fail(ErrorKind::Runtime, fmt::format("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-                                         "torch.{}Tensor instead (while checking arguments for embedding)", scalar_type_name(indices.dtype())));
+    fail(ErrorKind::Runtime,
+         fmt::format("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+                     "torch.{}Tensor instead (while checking arguments for embedding)",
+                     scalar_type_name(indices.dtype())));
   Dims sizes = indices.sizes();
   sizes.push_back(weight.size(1));
   if (any_zero(sizes)) return zeros(sizes, weight.dtype());

@@ -26,7 +26,8 @@ const char* meta_name(DType d) {
 
 void check_same_dtype(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype())
-    fail(ErrorKind::Runtime, fmt::format("expected m1 and m2 to have the same dtype, but got: {} != {}", meta_name(a.dtype()), meta_name(b.dtype())));
+    fail(ErrorKind::Runtime,
+         fmt::format("expected m1 and m2 to have the same dtype, but got: {} != {}", meta_name(a.dtype()), meta_name(b.dtype())));
   if (is_bool(a.dtype())) fail(ErrorKind::NotImplemented, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
@@ -107,7 +108,8 @@ Tensor addmv(Args& a) {
   if (m.dim() != 2 || v.dim() != 1)
     fail(ErrorKind::Runtime, fmt::format("vector + matrix @ vector expected, got {}, {}, {}", a.tensor(0).dim(), m.dim(), v.dim()));
   if (m.size(1) != v.size(0))
-    fail(ErrorKind::Runtime, fmt::format("size mismatch, got input ({}), mat ({}x{}), vec ({})", m.size(0), m.size(0), m.size(1), v.size(0)));
+    fail(ErrorKind::Runtime,
+         fmt::format("size mismatch, got input ({}), mat ({}x{}), vec ({})", m.size(0), m.size(0), m.size(1), v.size(0)));
   check_same_dtype(m, v);
   Tensor product = product_of(m, v.reshape({v.size(0), 1})).reshape({m.size(0)});
   return blend(a, product, a.tensor(0), 3, 4, m.dtype());
@@ -129,7 +131,8 @@ Tensor addr(Args& a) {
   if (!is_float(d))
     for (int i : {3, 4})
       if (a.has(i) && a.values[i].kind == ArgKind::Double)
-        fail(ErrorKind::Runtime, fmt::format("For integral input tensors, argument {} must not be a floating point number.", i == 3 ? "beta" : "alpha"));
+        fail(ErrorKind::Runtime,
+             fmt::format("For integral input tensors, argument {} must not be a floating point number.", i == 3 ? "beta" : "alpha"));
   Tensor product = u.cast(acc).reshape({u.size(0), 1}) * v.cast(acc).reshape({1, v.size(0)});
   return blend(a, product, a.tensor(0), 3, 4, d);
 }
@@ -142,9 +145,10 @@ Tensor dot(Args& a) {
     fail(ErrorKind::Runtime, fmt::format("dot : expected both vectors to have same dtype, but found {} and {}", scalar_type_name(x.dtype()),
                                          scalar_type_name(y.dtype())));
   if (x.numel() != y.numel())
-    fail(ErrorKind::Runtime, fmt::format("inconsistent tensor size, expected tensor {0} and src {1} to have the same number of elements, but got "
-                                         "{2} and {3} elements respectively",
-                                         sizes_text(x.sizes()), sizes_text(y.sizes()), x.numel(), y.numel()));
+    fail(ErrorKind::Runtime,
+         fmt::format("inconsistent tensor size, expected tensor {0} and src {1} to have the same number of elements, but got "
+                     "{2} and {3} elements respectively",
+                     sizes_text(x.sizes()), sizes_text(y.sizes()), x.numel(), y.numel()));
   if (is_bool(x.dtype())) fail(ErrorKind::NotImplemented, "\"dot\" not implemented for 'Bool'");
   DType acc = compute_dtype(x.dtype());
   if (x.numel() == 0) return zeros({}, x.dtype());

@@ -87,8 +87,8 @@ Results adam(Args& a, bool decoupled) {
   return join(params, grads, means, squares, largest);
 }
 
-/// Duchi et al., JMLR 2011. Positions: 0 params, 1 grads, 2 sums, 3 steps, 4 lr, 5 lr_decay, 6 weight_decay, 7 eps, 8 maximize, 9 grad_scale,
-/// 10 found_inf.
+/// Duchi et al., JMLR 2011. Positions: 0 params, 1 grads, 2 sums, 3 steps, 4 lr, 5 lr_decay, 6 weight_decay, 7 eps, 8 maximize, 9
+/// grad_scale, 10 found_inf.
 Results adagrad(Args& a, bool writes_steps) {
   List params = a.tensors(0), grads = a.tensors(1), sums = a.tensors(2), steps = a.tensors(3);
   if (params.empty()) return {};
@@ -112,8 +112,8 @@ Results adagrad(Args& a, bool writes_steps) {
 Results fused_adam(Args& a) { return adam(a, false); }
 Results fused_adamw(Args& a) { return adam(a, true); }
 
-/// Positions: 0 params, 1 grads, 2 momentum buffers, 3 weight_decay, 4 momentum, 5 lr, 6 dampening, 7 nesterov, 8 maximize, 9 is_first_step,
-/// 10 grad_scale, 11 found_inf.
+/// Positions: 0 params, 1 grads, 2 momentum buffers, 3 weight_decay, 4 momentum, 5 lr, 6 dampening, 7 nesterov, 8 maximize, 9
+/// is_first_step, 10 grad_scale, 11 found_inf.
 Results fused_sgd(Args& a) {
   List params = a.tensors(0), grads = a.tensors(1), buffers = a.tensors(2);
   Scaling s = read_scaling(a, 10);

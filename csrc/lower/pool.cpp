@@ -24,10 +24,12 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t padding, int64_t stride,
   return out;
 }
 
-Window read_window(const Tensor& x, size_t n, const Dims& kernel, const Dims& stride, const Dims& padding, const Dims& dilation, bool ceil_mode) {
+Window read_window(const Tensor& x, size_t n, const Dims& kernel, const Dims& stride, const Dims& padding, const Dims& dilation,
+                   bool ceil_mode) {
   Window w;
   if (x.dim() != static_cast<int64_t>(n) + 1 && x.dim() != static_cast<int64_t>(n) + 2)
-    fail(ErrorKind::Runtime, fmt::format("Expected {}D or {}D (batch mode) tensor, but got input of size: {}", n + 1, n + 2, sizes_text(x.sizes())));
+    fail(ErrorKind::Runtime,
+         fmt::format("Expected {}D or {}D (batch mode) tensor, but got input of size: {}", n + 1, n + 2, sizes_text(x.sizes())));
   w.kernel = expand_ints(kernel, n, {}, "kernel_size");
   w.stride = expand_ints(stride, n, w.kernel, "stride");
   w.padding = expand_ints(padding, n, Dims(n, 0), "padding");
@@ -41,8 +43,8 @@ Window read_window(const Tensor& x, size_t n, const Dims& kernel, const Dims& st
       fail(ErrorKind::Runtime, "pad should be at most half of effective kernel size");
     w.out[d] = pooled_size(w.in[d], w.kernel[d], w.padding[d], w.stride[d], w.dilation[d], ceil_mode);
     if (w.out[d] < 1)
-      fail(ErrorKind::Runtime, fmt::format("Given input size: {}. Calculated output size: {}. Output size is too small", sizes_text(x.sizes()),
-                                           sizes_text(w.out)));
+      fail(ErrorKind::Runtime, fmt::format("Given input size: {}. Calculated output size: {}. Output size is too small",
+                                           sizes_text(x.sizes()), sizes_text(w.out)));
   }
   return w;
 }
@@ -198,8 +200,8 @@ Tensor spread(Tensor g, const Window& w) {
   for (size_t d = 0; d < n; ++d) {
     if (w.kernel[d] % w.stride[d] == 0) continue;
     // Tap taps-1-t at phase r is element (taps-1-t)*stride + r of the kernel, if the kernel is that long.
-    Tensor element = iota_along(1 + 3 * n, 1 + d, w.stride[d]) + (index_constant(taps[d] - 1) - iota_along(1 + 3 * n, 1 + 2 * n + d, taps[d])) *
-                                                                     index_constant(w.stride[d]);
+    Tensor element = iota_along(1 + 3 * n, 1 + d, w.stride[d]) +
+                     (index_constant(taps[d] - 1) - iota_along(1 + 3 * n, 1 + 2 * n + d, taps[d])) * index_constant(w.stride[d]);
     y = where(lt(element, index_constant(w.kernel[d])), y, constant(y.dtype(), int64_t{0}));
   }
   y = y.sum(trailing_axes(1 + 2 * n, n));
@@ -218,7 +220,8 @@ Tensor avg_pool_backward(Args& a, size_t n) {
   DType acc = compute_dtype(x.dtype());
   Average v = read_average(a, 2, x, n, acc);
   if (!(g.sizes() == with_trailing(x, v.window.out)))
-    fail(ErrorKind::Runtime, fmt::format("Expected grad_output of size {}, but got {}", sizes_text(with_trailing(x, v.window.out)), sizes_text(g.sizes())));
+    fail(ErrorKind::Runtime,
+         fmt::format("Expected grad_output of size {}, but got {}", sizes_text(with_trailing(x, v.window.out)), sizes_text(g.sizes())));
   if (x.numel() == 0) return zeros(x.sizes(), x.dtype());
   return spread(planes(g, n).cast(acc) / v.divisor, v.window).reshape(x.sizes()).cast(x.dtype());
 }
@@ -263,11 +266,15 @@ Dims adaptive_output(const Tensor& x, const Dims& given, size_t n, const char* n
   if (x.dim() != static_cast<int64_t>(n) + 1 && x.dim() != static_cast<int64_t>(n) + 2)
     fail(ErrorKind::Runtime, fmt::format("{}(): Expected {}D or {}D tensor, but got {}", name, n + 1, n + 2, sizes_text(x.sizes())));
   for (int64_t s : given)
-    if (s < 0) fail(ErrorKind::Runtime, fmt::format("{}: elements of output_size must be greater than or equal to 0 but received {}", name, sizes_text(given)));
+    if (s < 0)
+      fail(ErrorKind::Runtime,
+           fmt::format("{}: elements of output_size must be greater than or equal to 0 but received {}", name, sizes_text(given)));
   for (int64_t d = x.dim() - static_cast<int64_t>(n); d < x.dim(); ++d)
     if (x.size(d) == 0)
-      fail(ErrorKind::Runtime, fmt::format("{}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {} being empty",
-                                           name, sizes_text(x.sizes()), d));
+      fail(ErrorKind::Runtime,
+           fmt::format(
+               "{}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {} being empty",
+               name, sizes_text(x.sizes()), d));
   return given;
 }
 

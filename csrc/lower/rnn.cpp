@@ -14,7 +14,8 @@ Tensor chunk(const Tensor& x, int64_t k, int64_t h) { return x.slice(-1, k * h, 
 Tensor one_minus(const Tensor& x) { return constant(x.dtype(), 1.0) - x; }
 
 void check_gates(const Tensor& input, const Tensor& hidden, const Tensor& state, int64_t factor) {
-  require(input.dim() == 2 && hidden.dim() == 2 && state.dim() == 2, ErrorKind::Runtime, "fused RNN cell: gates and states must be matrices");
+  require(input.dim() == 2 && hidden.dim() == 2 && state.dim() == 2, ErrorKind::Runtime,
+          "fused RNN cell: gates and states must be matrices");
   require(input.sizes() == hidden.sizes(), ErrorKind::Runtime, "fused RNN cell: input and hidden gates must have the same size");
   require(input.size(1) == factor * state.size(1) && input.size(0) == state.size(0), ErrorKind::Runtime,
           "fused RNN cell: gates do not fit the hidden state");

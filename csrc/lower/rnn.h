@@ -4,8 +4,8 @@
 
 namespace tiny::lower {
 
-/// _thnn_fused_lstm_cell(input_gates [N,4H], hidden_gates, cx [N,H], input_bias?, hidden_bias?) -> hy, cy, workspace [N,4H]: the gates i, f, g, o
-/// before their activation, so that they are written once and nothing is joined.
+/// _thnn_fused_lstm_cell(input_gates [N,4H], hidden_gates, cx [N,H], input_bias?, hidden_bias?) -> hy, cy, workspace [N,4H]: the gates i,
+/// f, g, o before their activation, so that they are written once and nothing is joined.
 Results lstm_cell(Args& a);
 /// _thnn_fused_lstm_cell_backward_impl(grad_hy?, grad_cy?, cx, cy, workspace, has_bias) -> grad_gates [N,4H], grad_cx, grad_bias.
 Results lstm_cell_backward(Args& a);

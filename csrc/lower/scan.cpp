@@ -47,7 +47,8 @@ Results cummin(Args& a) { return running(a, Op::MIN); }
 Tensor logcumsumexp(Args& a) {
   const Tensor& x = a.tensor(0);
   int64_t d = wrap_dim(a.integer(1), x.dim());
-  if (!is_float(x.dtype())) fail(ErrorKind::NotImplemented, std::string("\"logcumsumexp_out_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
+  if (!is_float(x.dtype()))
+    fail(ErrorKind::NotImplemented, std::string("\"logcumsumexp_out_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
   if (x.dim() == 0 || x.numel() == 0) return x;
   Tensor v = move_last(x, d).cast(compute_dtype(x.dtype()));
   int64_t n = v.size(-1);

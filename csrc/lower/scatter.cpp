@@ -40,7 +40,8 @@ Tensor reduce(const Scatter& s, std::string_view word, bool include_self) {
   }
   Tensor r = scatter_flat(base, s.position, source, op);
   if (word != "mean") return r.cast(d);
-  Tensor count = scatter_flat(full(base.sizes(), index_constant(include_self ? 1 : 0)), s.position, full(source.sizes(), index_constant(1)), Op::ADD);
+  Tensor count =
+      scatter_flat(full(base.sizes(), index_constant(include_self ? 1 : 0)), s.position, full(source.sizes(), index_constant(1)), Op::ADD);
   Tensor divisor = maximum(count, index_constant(1)).cast(acc), quotient = r / divisor;
   if (is_signed(acc)) {
     Tensor zero = constant(acc, int64_t{0}), rest = r - quotient * divisor;
@@ -66,8 +67,8 @@ Along along(Args& a, const char* name) {
   if (self.dim() != index.dim()) fail(ErrorKind::Runtime, "Index tensor must have the same number of dimensions as self tensor");
   for (int64_t k = 0; k < self.dim(); ++k)
     if (k != d && index.size(k) > self.size(k))
-      fail(ErrorKind::Runtime, fmt::format("Expected index {} to be no larger than self {} apart from dimension {}", sizes_text(index.sizes()),
-                                           sizes_text(self.sizes()), d));
+      fail(ErrorKind::Runtime, fmt::format("Expected index {} to be no larger than self {} apart from dimension {}",
+                                           sizes_text(index.sizes()), sizes_text(self.sizes()), d));
   Dims lead(index.sizes().begin(), index.sizes().begin() + d), rest(index.sizes().begin() + d + 1, index.sizes().end());
   r.shape = {product(lead), index.size(d), product(rest)};
   r.position = positions_along(self.sizes(), d, checked_index(index, self.size(d), a.op, false)).reshape(r.shape);
@@ -77,7 +78,8 @@ Along along(Args& a, const char* name) {
 /// The part of `src` that lies under the index.
 Tensor under(const Tensor& src, const Along& x, DType d) {
   Tensor s = at_least_1d(src);
-  if (s.dim() != static_cast<int64_t>(x.sizes.size())) fail(ErrorKind::Runtime, "Index tensor must have the same number of dimensions as src tensor");
+  if (s.dim() != static_cast<int64_t>(x.sizes.size()))
+    fail(ErrorKind::Runtime, "Index tensor must have the same number of dimensions as src tensor");
   if (s.dtype() != d) fail(ErrorKind::Runtime, "scatter(): Expected self.dtype to be equal to src.dtype");
   for (size_t k = 0; k < x.sizes.size(); ++k) {
     if (x.sizes[k] > s.sizes()[k])
@@ -115,7 +117,8 @@ Tensor slices_source(Args& a, const Along& x, const char* name) {
     fail(ErrorKind::Runtime, fmt::format("{}(): self and source expected to have the same dtype, but got (self) {} and (source) {}", name,
                                          scalar_type_name(x.self.dtype()), scalar_type_name(s.dtype())));
   if (s.numel() != product(x.sizes))
-    fail(ErrorKind::Runtime, fmt::format("{}(): source of size {} does not fit slices of size {}", name, sizes_text(s.sizes()), sizes_text(x.sizes)));
+    fail(ErrorKind::Runtime,
+         fmt::format("{}(): source of size {} does not fit slices of size {}", name, sizes_text(s.sizes()), sizes_text(x.sizes)));
   return s.reshape(x.shape);
 }
 
@@ -171,7 +174,8 @@ Tensor index_copy(Args& a) {
 
 Tensor index_fill(Args& a) {
   if (a.values[3].kind == ArgKind::Tensor && a.tensor(3).dim() != 0)
-    fail(ErrorKind::Runtime, fmt::format("index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).", a.tensor(3).dim()));
+    fail(ErrorKind::Runtime,
+         fmt::format("index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).", a.tensor(3).dim()));
   Along x = whole_slices(a, "index_fill_");
   if (!x.position.defined()) return a.tensor(0);
   return finish(a, apply({x.self, x.position, full(x.shape, a.as(3, x.self.dtype()))}, Op::NOOP));
@@ -187,8 +191,9 @@ Tensor index_reduce(Args& a) {
 Tensor index_put(Args& a) {
   const Tensor &x = a.tensor(0), &values = a.tensor(2);
   if (x.dtype() != values.dtype())
-    fail(ErrorKind::Runtime, fmt::format("Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
-                                         scalar_type_name(x.dtype()), scalar_type_name(values.dtype())));
+    fail(ErrorKind::Runtime,
+         fmt::format("Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+                     scalar_type_name(x.dtype()), scalar_type_name(values.dtype())));
   Indexed r = resolve_indices(x.sizes(), a.tensors(1), a.op);
   Dims sizes, order;
   size_t nb = r.broadcast.size();
@@ -214,13 +219,17 @@ Tensor index_put(Args& a) {
 
 Tensor put(Args& a) {
   const Tensor &x = a.tensor(0), &index = a.tensor(1), &source = a.tensor(2);
-  if (index.dtype() != DType::i64) fail(ErrorKind::Runtime, fmt::format("put_(): Expected a long tensor for index, but got {}", scalar_type_name(index.dtype())));
+  if (index.dtype() != DType::i64)
+    fail(ErrorKind::Runtime, fmt::format("put_(): Expected a long tensor for index, but got {}", scalar_type_name(index.dtype())));
   if (x.dtype() != source.dtype())
-    fail(ErrorKind::Runtime, fmt::format("put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
-                                         scalar_type_name(x.dtype()), scalar_type_name(source.dtype())));
+    fail(ErrorKind::Runtime,
+         fmt::format("put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
+                     scalar_type_name(x.dtype()), scalar_type_name(source.dtype())));
   if (index.numel() != source.numel())
-    fail(ErrorKind::Runtime, fmt::format("put_(): Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() = {}",
-                                         source.numel(), index.numel()));
+    fail(ErrorKind::Runtime,
+         fmt::format(
+             "put_(): Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() = {}",
+             source.numel(), index.numel()));
   if (x.numel() == 0 && index.numel() != 0) fail(ErrorKind::Index, "put_(): tried to put elements into an empty tensor");
   if (index.numel() == 0) return x;
   Dims shape{1, index.numel(), 1};
@@ -230,9 +239,11 @@ Tensor put(Args& a) {
 Tensor masked_scatter(Args& a) {
   const Tensor &x = a.tensor(0), &mask = a.tensor(1), &source = a.tensor(2);
   if (x.dtype() != source.dtype())
-    fail(ErrorKind::Runtime, fmt::format("masked_scatter_: expected self and source to have same dtypes but got {} and {}", scalar_type_name(x.dtype()),
-                                         scalar_type_name(source.dtype())));
-  if (!is_bool(mask.dtype())) fail(ErrorKind::Runtime, fmt::format("masked_scatter_ only supports boolean masks, but got mask with dtype {}", scalar_type_name(mask.dtype())));
+    fail(ErrorKind::Runtime, fmt::format("masked_scatter_: expected self and source to have same dtypes but got {} and {}",
+                                         scalar_type_name(x.dtype()), scalar_type_name(source.dtype())));
+  if (!is_bool(mask.dtype()))
+    fail(ErrorKind::Runtime,
+         fmt::format("masked_scatter_ only supports boolean masks, but got mask with dtype {}", scalar_type_name(mask.dtype())));
   if (x.numel() == 0) return x;
   Tensor m = mask.expand(x.sizes()).reshape({x.numel()});
   Tensor taken = m.cast(DType::i64).scan(Op::ADD, 0) - index_constant(1);

@@ -113,8 +113,10 @@ Tensor search(Args& a, const Tensor& rows, int values_at, bool int32, bool right
   } else {
     values = a.tensor(values_at);
     if (values.dtype() != d)
-      fail(ErrorKind::Runtime, fmt::format("torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor "
-                                           "dtype {} and input value tensor dtype {}", scalar_type_name(d), scalar_type_name(values.dtype())));
+      fail(ErrorKind::Runtime,
+           fmt::format("torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor "
+                       "dtype {} and input value tensor dtype {}",
+                       scalar_type_name(d), scalar_type_name(values.dtype())));
   }
   Tensor r = count_before(rows.cast(d), values, right, sorter);
   return int32 ? r.cast(DType::i32) : r;
@@ -163,25 +165,31 @@ Tensor searchsorted(Args& a) {
     std::string_view side = a.text(4);
     if (side != "left" && side != "right")
       fail(ErrorKind::Runtime, "torch.searchsorted(): side can only be 'left' or 'right' but got " + std::string(side));
-    if (right && side == "left") fail(ErrorKind::Runtime, "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True");
+    if (right && side == "left")
+      fail(ErrorKind::Runtime, "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True");
     right = side == "right";
   }
-  if (rows.dim() == 0) fail(ErrorKind::Runtime, "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-                                                "boundaries tensor dim(0)");
+  if (rows.dim() == 0)
+    fail(ErrorKind::Runtime,
+         "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+         "boundaries tensor dim(0)");
   if (rows.dim() > 1) {
     const ArgValue& v = a.values[1];
     bool fits = v.kind == ArgKind::Tensor && v.tensor.dim() == rows.dim();
     for (int64_t d = 0; fits && d + 1 < rows.dim(); ++d) fits = v.tensor.size(d) == rows.size(d);
     if (!fits)
-      fail(ErrorKind::Runtime, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
-                               "value tensor must match, but we got boundaries tensor " + sizes_text(rows.sizes()));
+      fail(ErrorKind::Runtime,
+           "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
+           "value tensor must match, but we got boundaries tensor " +
+               sizes_text(rows.sizes()));
   }
   if (a.has(5)) {
     if (!(a.tensor(5).sizes() == rows.sizes()))
-      fail(ErrorKind::Runtime, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor " + sizes_text(rows.sizes()) +
-                                 "and got sorter tensor " + sizes_text(a.tensor(5).sizes()));
+      fail(ErrorKind::Runtime, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor " +
+                                   sizes_text(rows.sizes()) + "and got sorter tensor " + sizes_text(a.tensor(5).sizes()));
     if (a.tensor(5).dtype() != DType::i64)
-      fail(ErrorKind::Runtime, fmt::format("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}", scalar_type_name(a.tensor(5).dtype())));
+      fail(ErrorKind::Runtime, fmt::format("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+                                           scalar_type_name(a.tensor(5).dtype())));
   }
   Tensor sorter = a.has(5) ? a.tensor(5) : Tensor();
   return search(a, rows, 1, a.integer(2, 0) != 0, right, sorter.defined() ? &sorter : nullptr);

@@ -92,7 +92,8 @@ std::vector<Axis> read_axes(Args& a, const Dims& in, const Dims& out, int scales
   std::vector<Axis> axes;
   for (size_t d = 0; d < out.size(); ++d) {
     if (in[d] <= 0 || out[d] <= 0)
-      fail(ErrorKind::Runtime, fmt::format("Input and output sizes should be greater than 0, but got input {} output {}", sizes_text(in), sizes_text(out)));
+      fail(ErrorKind::Runtime,
+           fmt::format("Input and output sizes should be greater than 0, but got input {} output {}", sizes_text(in), sizes_text(out)));
     axes.push_back({in[d], out[d], a.number(scales + static_cast<int>(d), 0)});
   }
   return axes;
@@ -137,7 +138,8 @@ Tensor upsample_backward(Args& a, Kind kind, bool align_corners, int scales) {
   Dims shape{planes, product(out), 1}, full_shape{planes};
   full_shape.append(out.begin(), out.end());
   if (g.numel() != product(full_shape))
-    fail(ErrorKind::Runtime, fmt::format("Expected grad_output to have size {} behind batch and channels, got {}", sizes_text(out), sizes_text(g.sizes())));
+    fail(ErrorKind::Runtime,
+         fmt::format("Expected grad_output to have size {} behind batch and channels, got {}", sizes_text(out), sizes_text(g.sizes())));
   Tensor plane = iota_along(out.size() + 1, 0, planes, inside), grad = g.cast(acc).reshape(full_shape), r = zeros({planes * inside}, acc);
   for (const Tap& t : combined_taps(axes, kind, align_corners, acc)) {
     Tensor source = t.weight.defined() ? grad * t.weight : grad;
@@ -154,16 +156,25 @@ Unfold read_unfold(Args& a, int first, const Dims& in) {
   Unfold u{expand_ints(a.ints(first), 2, {}, "kernel_size"), expand_ints(a.ints(first + 1), 2, {}, "dilation"),
            expand_ints(a.ints(first + 2), 2, {}, "padding"), expand_ints(a.ints(first + 3), 2, {}, "stride"), in, {0, 0}};
   for (size_t d = 0; d < 2; ++d) {
-    if (u.kernel[d] <= 0) fail(ErrorKind::Runtime, "kernel size should be greater than zero, but got kernel_height: " + std::to_string(u.kernel[0]) + " kernel_width: " + std::to_string(u.kernel[1]));
-    if (u.dilation[d] <= 0) fail(ErrorKind::Runtime, "dilation should be greater than zero, but got dilation_height: " + std::to_string(u.dilation[0]) + " dilation_width: " + std::to_string(u.dilation[1]));
-    if (u.padding[d] < 0) fail(ErrorKind::Runtime, "padding should be non-negative, but got pad_height: " + std::to_string(u.padding[0]) + " pad_width: " + std::to_string(u.padding[1]));
-    if (u.stride[d] <= 0) fail(ErrorKind::Runtime, "stride should be greater than zero, but got stride_height: " + std::to_string(u.stride[0]) + " stride_width: " + std::to_string(u.stride[1]));
+    if (u.kernel[d] <= 0)
+      fail(ErrorKind::Runtime, "kernel size should be greater than zero, but got kernel_height: " + std::to_string(u.kernel[0]) +
+                                   " kernel_width: " + std::to_string(u.kernel[1]));
+    if (u.dilation[d] <= 0)
+      fail(ErrorKind::Runtime, "dilation should be greater than zero, but got dilation_height: " + std::to_string(u.dilation[0]) +
+                                   " dilation_width: " + std::to_string(u.dilation[1]));
+    if (u.padding[d] < 0)
+      fail(ErrorKind::Runtime, "padding should be non-negative, but got pad_height: " + std::to_string(u.padding[0]) +
+                                   " pad_width: " + std::to_string(u.padding[1]));
+    if (u.stride[d] <= 0)
+      fail(ErrorKind::Runtime, "stride should be greater than zero, but got stride_height: " + std::to_string(u.stride[0]) +
+                                   " stride_width: " + std::to_string(u.stride[1]));
     int64_t span = in[d] + 2 * u.padding[d] - u.dilation[d] * (u.kernel[d] - 1) - 1;
     u.out[d] = span < 0 ? 0 : span / u.stride[d] + 1;
     if (u.out[d] < 1)
-      fail(ErrorKind::Runtime, fmt::format("Given input with spatial size ({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), the array of "
-                                           "sliding blocks has no elements: its components must be at least one", in[0], in[1], u.kernel[0], u.kernel[1],
-                                           u.dilation[0], u.dilation[1], u.padding[0], u.padding[1]));
+      fail(ErrorKind::Runtime,
+           fmt::format("Given input with spatial size ({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), the array of "
+                       "sliding blocks has no elements: its components must be at least one",
+                       in[0], in[1], u.kernel[0], u.kernel[1], u.dilation[0], u.dilation[1], u.padding[0], u.padding[1]));
   }
   return u;
 }
@@ -182,7 +193,9 @@ Tensor upsample_cubic_backward(Args& a) { return upsample_backward(a, Kind::Cubi
 Tensor im2col(Args& a) {
   const Tensor& given = a.tensor(0);
   if (given.dim() != 3 && given.dim() != 4)
-    fail(ErrorKind::Runtime, "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: " + sizes_text(given.sizes()));
+    fail(ErrorKind::Runtime,
+         "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: " +
+             sizes_text(given.sizes()));
   bool batched = given.dim() == 4;
   Tensor x = batched ? given : given.unsqueeze(0);
   Unfold u = read_unfold(a, 1, Dims{x.size(2), x.size(3)});
@@ -198,19 +211,25 @@ Tensor im2col(Args& a) {
 Tensor col2im(Args& a) {
   const Tensor& given = a.tensor(0);
   if (given.dim() != 2 && given.dim() != 3)
-    fail(ErrorKind::Runtime, "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: " + sizes_text(given.sizes()));
+    fail(ErrorKind::Runtime,
+         "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: " +
+             sizes_text(given.sizes()));
   Dims plane = expand_ints(a.ints(1), 2, {}, "output_size");
   Unfold u = read_unfold(a, 2, plane);
   bool batched = given.dim() == 3;
   int64_t n = batched ? given.size(0) : 1, block = u.kernel[0] * u.kernel[1], columns = u.out[0] * u.out[1];
   if (given.size(-2) % block != 0)
-    fail(ErrorKind::Runtime, fmt::format("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={} and "
-                                         "kernel_size=({}, {}).", given.size(-2), u.kernel[0], u.kernel[1]));
+    fail(ErrorKind::Runtime,
+         fmt::format("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={} and "
+                     "kernel_size=({}, {}).",
+                     given.size(-2), u.kernel[0], u.kernel[1]));
   if (given.size(-1) != columns)
-    fail(ErrorKind::Runtime, fmt::format("Given output_size=({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), stride=({}, {}), expected size of "
-                                         "input's dimension 2 to match the calculated number of sliding blocks {} * {} = {}, but got input.size(2)={}.",
-                                         plane[0], plane[1], u.kernel[0], u.kernel[1], u.dilation[0], u.dilation[1], u.padding[0], u.padding[1],
-                                         u.stride[0], u.stride[1], u.out[0], u.out[1], columns, given.size(-1)));
+    fail(ErrorKind::Runtime,
+         fmt::format(
+             "Given output_size=({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), stride=({}, {}), expected size of "
+             "input's dimension 2 to match the calculated number of sliding blocks {} * {} = {}, but got input.size(2)={}.",
+             plane[0], plane[1], u.kernel[0], u.kernel[1], u.dilation[0], u.dilation[1], u.padding[0], u.padding[1], u.stride[0],
+             u.stride[1], u.out[0], u.out[1], columns, given.size(-1)));
   int64_t c = given.size(-2) / block;
   Dims out{n, c, plane[0], plane[1]}, single{c, plane[0], plane[1]};
   DType d = given.dtype(), acc = compute_dtype(d);

@@ -89,7 +89,8 @@ inline Lowered lower_and_run(const AstBuilder& k, const Caps& caps, int flags = 
 }
 
 /// Equal bits for integers; floats within `tolerance` of each other, relative to the greater of 1 and the value.
-inline void expect_same(const std::vector<KernelBuffer>& got, const std::vector<KernelBuffer>& want, double tolerance, const std::string& what) {
+inline void expect_same(const std::vector<KernelBuffer>& got, const std::vector<KernelBuffer>& want, double tolerance,
+                        const std::string& what) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t b = 0; b < got.size(); ++b)
     for (int64_t i = 0; i < got[b].size(); ++i) {
@@ -97,8 +98,9 @@ inline void expect_same(const std::vector<KernelBuffer>& got, const std::vector<
       bool same = is_float(got[b].dtype) ? std::isnan(x.f) == std::isnan(y.f) && (std::isnan(x.f) || x.f == y.f ||
                                                std::fabs(x.f - y.f) <= tolerance * std::max(1.0, std::fabs(y.f)))
                                          : x.i == y.i;
-      ASSERT_TRUE(same) << what << ": buffer " << b << " element " << i << " is " << (is_float(got[b].dtype) ? x.f : static_cast<double>(x.i))
-                        << ", not " << (is_float(got[b].dtype) ? y.f : static_cast<double>(y.i));
+      ASSERT_TRUE(same) << what << ": buffer " << b << " element " << i << " is "
+                        << (is_float(got[b].dtype) ? x.f : static_cast<double>(x.i)) << ", not "
+                        << (is_float(got[b].dtype) ? y.f : static_cast<double>(y.i));
     }
 }
 

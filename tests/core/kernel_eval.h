@@ -1,4 +1,5 @@
-// Judge of the code generator: runs a kernel's AST (codegen/codegen.h) as it is defined, one element after the other, knowing nothing of loops' placement.
+// Judge of the code generator: runs a kernel's AST (codegen/codegen.h) as it is defined, one element after the other, knowing nothing of
+// loops' placement.
 #pragma once
 #include <cstring>
 #include <map>

@@ -2,7 +2,7 @@
 #pragma once
 #include <random>
 
-#include "tensor/storage.h"
+#include "engine/storage.h"
 
 namespace tiny::testing {
 

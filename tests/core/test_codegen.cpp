@@ -58,7 +58,8 @@ TEST(Codegen, Transpose) {
 }
 
 TEST(Codegen, MatmulOfAnySize) {
-  int64_t sizes[][3] = {{64, 48, 33}, {1, 1, 1}, {6, 16, 8}, {7, 17, 5}, {2, 100, 9}, {100, 3, 9}, {37, 53, 19}, {13, 64, 64}, {128, 40, 7}, {256, 256, 4}};
+  int64_t sizes[][3] = {{64, 48, 33}, {1, 1, 1},    {6, 16, 8},   {7, 17, 5},   {2, 100, 9},
+                        {100, 3, 9},  {37, 53, 19}, {13, 64, 64}, {128, 40, 7}, {256, 256, 4}};
   for (auto& s : sizes) {
     AstBuilder k;
     check_kernel(matmul(k, s[0], s[1], s[2]), 1e-4);
@@ -119,7 +120,8 @@ TEST(Codegen, SoftmaxRows) {
 TEST(Codegen, LayerNormThroughLocalMemory) {
   int64_t rows = 7, cols = 45;
   AstBuilder k;
-  U x = k.random_param(f32, rows * cols), w = k.random_param(f32, cols), out = k.param(f32, rows * cols), row = range(rows, 0, Axis::Global);
+  U x = k.random_param(f32, rows * cols), w = k.random_param(f32, cols), out = k.param(f32, rows * cols),
+    row = range(rows, 0, Axis::Global);
   U c0 = range(cols, 100, Axis::Reduce), c1 = range(cols, 200, Axis::Reduce), c2 = range(cols, 300, Axis::Loop);
   U stash = k.local(f32, cols), value = alu(Op::EXP, {k.load(x, row * cols + c0)});
   U kept = k.after(stash, k.store(stash, c0, value));
@@ -134,7 +136,8 @@ TEST(Codegen, LayerNormThroughLocalMemory) {
 TEST(Codegen, RowReadsBackWhatAnEarlierLoopStored) {
   int64_t rows = 6, cols = 37;
   AstBuilder k;
-  U x = k.random_param(f32, rows * cols), first = k.param(f32, rows * cols), second = k.param(f32, rows * cols), row = range(rows, 0, Axis::Global);
+  U x = k.random_param(f32, rows * cols), first = k.param(f32, rows * cols), second = k.param(f32, rows * cols),
+    row = range(rows, 0, Axis::Global);
   U c0 = range(cols, 100, Axis::Reduce), c1 = range(cols, 200, Axis::Loop), value = alu(Op::EXP, {k.load(x, row * cols + c0)});
   U stored = k.store(first, row * cols + c0, value), sum = k.fold(Op::ADD, value, {c0});
   k.sink({stored, k.store(second, row * cols + c1, alu(Op::FDIV, {k.load(k.after(first, stored), row * cols + c1), sum}))});
@@ -242,7 +245,8 @@ TEST(Codegen, StoresThatShareSomeOfTheirRanges) {
   AstBuilder k;
   U x = k.random_param(f32, rows * cols), a = k.param(f32, rows * cols), b = k.param(f32, rows), count = k.random_param(f32, 1);
   U r = range(rows, 0, Axis::Global), c = range(cols, 1, Axis::Global), r2 = range(cols, 100, Axis::Reduce);
-  k.sink({k.store(a, r * cols + c, k.load(x, r * cols + c) * const_(f32, 2.0)), k.store(b, r, k.fold(Op::ADD, k.load(x, r * cols + r2), {r2})),
+  k.sink({k.store(a, r * cols + c, k.load(x, r * cols + c) * const_(f32, 2.0)),
+          k.store(b, r, k.fold(Op::ADD, k.load(x, r * cols + r2), {r2})),
           k.store(count, index_const(0), k.load(count, index_const(0)) + const_(f32, 1.0))});
   check_kernel(k, 1e-4);
 }

@@ -10,8 +10,8 @@
 namespace tiny::testing {
 namespace {
 
-/// Writes random ASTs: rows with up to three levels of inner loops, arrays laid out in any order of their ranges, masks, views with division and
-/// remainder, products to sum, and stores on any level.
+/// Writes random ASTs: rows with up to three levels of inner loops, arrays laid out in any order of their ranges, masks, views with
+/// division and remainder, products to sum, and stores on any level.
 class RandomKernel {
  public:
   explicit RandomKernel(uint32_t seed) : random_(seed) {}

@@ -41,10 +41,10 @@ const Row kRows[] = {
 #define ATEN_WRITES(name, lowering, writes) {name, lowering},
 #define CPU(name, reason)
 #include "aten_math.def"
+#define ATEN(name, lowering) {name, lowering},
+#define ATEN_WRITES(name, lowering, writes) {name, lowering},
+#define CPU(name, reason)
 #include "aten_nn.def"
-#undef ATEN
-#undef ATEN_WRITES
-#undef CPU
 };
 
 struct Reader {

@@ -169,8 +169,8 @@ def difference(lines, device="tiny"):
     for want, got in zip(execute(lines, "cpu"), execute(lines, device)):
         if repr(want) != repr(got):  # repr: NaN equals itself, -0.0 and 0.0 differ
             if isinstance(want[1], dict) and isinstance(got[1], dict):
-                return "; ".join(f"after `{want[0]}` {n}: cpu {want[1][n]}, {device} {got[1].get(n)}" for n in want[1] if repr(
-                    want[1][n]) != repr(got[1].get(n)))
+                differ = [n for n in want[1] if repr(want[1][n]) != repr(got[1].get(n))]
+                return f"after `{want[0]}` " + "; ".join(f"{n}: cpu {want[1][n]}, {device} {got[1].get(n)}" for n in differ)
             return f"after `{want[0]}`: cpu {want[1]}, {device} {got[1]}"
 
 

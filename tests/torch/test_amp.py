@@ -68,7 +68,8 @@ def test_gradient_scaler():
     before = [p.detach().cpu().clone() for p in model.parameters()]
     train(scaler, model, data, torch.float16, steps=1, poison=0)
     assert scaler.get_scale() == 512.0
-    assert all(torch.equal(a, b.detach().cpu()) for a, b in zip(before, model.parameters(), strict=True)), "a step with infinities is skipped"
+    assert all(torch.equal(a, b.detach().cpu())
+               for a, b in zip(before, model.parameters(), strict=True)), "a step with infinities is skipped"
 
 
 def test_custom_function():

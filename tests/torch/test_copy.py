@@ -67,7 +67,8 @@ def test_special_values():
 @pytest.mark.parametrize("target_device,source_device", [(D, D), (D, "cpu"), ("cpu", D)])
 def test_strides_and_broadcast(target_device, source_device):
     for shape, view in [((3, 4), lambda x: x), ((4, 3), lambda x: x.t()), ((6, 8), lambda x: x[::2, 1::2]), ((2, 3, 4), lambda x: x[1])]:
-        for source in (torch.arange(12.).reshape(3, 4), torch.arange(4.), torch.tensor(5.), torch.arange(3.).reshape(3, 1), torch.arange(12).reshape(4, 3).t()):
+        for source in (torch.arange(12.).reshape(3, 4), torch.arange(4.), torch.tensor(5.),
+                       torch.arange(3.).reshape(3, 1), torch.arange(12).reshape(4, 3).t()):
             a, b = torch.full(shape, -1.0), torch.full(shape, -1.0, device=target_device)
             view(a).copy_(source)
             view(b).copy_(source.to(source_device))

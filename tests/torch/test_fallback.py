@@ -115,7 +115,8 @@ def test_generator_argument():
     draws = []
     for _ in range(2):
         g = torch.Generator(D).manual_seed(5)
-        draws.append([torch.empty(8, device=D).geometric_(0.3, generator=g).cpu(), torch.empty(8, device=D).geometric_(0.3, generator=g).cpu()])
+        draws.append([torch.empty(8, device=D).geometric_(0.3, generator=g).cpu(),
+                     torch.empty(8, device=D).geometric_(0.3, generator=g).cpu()])
     assert torch.equal(draws[0][0], draws[1][0]) and torch.equal(draws[0][1], draws[1][1]) and not torch.equal(*draws[0])
     assert torch.equal(torch.poisson(x * 0), torch.zeros(5, device=D))
 

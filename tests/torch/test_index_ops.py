@@ -72,7 +72,8 @@ def test_accumulating_index_put(dtype):
     rows, columns = torch.tensor([1, 2, 1, 1]), torch.tensor([0, 3, 0, 1])
     compare(lambda x, i, j, v: x.index_put((i, j), v, accumulate=True), values(4, 4, dtype=dtype), rows, columns, values(4, dtype=dtype))
     compare(lambda x, i, v: x.index_put((i,), v, accumulate=True), values(4, 4, dtype=dtype), rows, values(4, 4, dtype=dtype))
-    compare(lambda x, i, v: torch.ops.aten.index_put(x, [None, i], v, True), values(3, 4, 2, dtype=dtype), rows, values(3, 1, 2, dtype=dtype))
+    compare(lambda x, i, v: torch.ops.aten.index_put(x, [None, i], v, True),
+            values(3, 4, 2, dtype=dtype), rows, values(3, 1, 2, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -125,7 +126,11 @@ def test_one_element_and_no_dimension():
 @pytest.mark.parametrize("padding,by_frequency", [(None, False), (1, False), (None, True), (2, True)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_embedding(padding, by_frequency, dtype):
-    compare(lambda w, i: F.embedding(i, w, padding_idx=padding, scale_grad_by_freq=by_frequency), values(7, 5, dtype=dtype), torch.randint(0, 7, (3, 4)))
+    compare(
+    lambda w, i: F.embedding(
+        i, w, padding_idx=padding, scale_grad_by_freq=by_frequency), values(
+            7, 5, dtype=dtype), torch.randint(
+                0, 7, (3, 4)))
 
 
 # ---- errors
@@ -171,7 +176,8 @@ def test_sort(dtype, dim):
 
 def test_gradients_of_sorts():
     x = torch.randperm(45).reshape(5, 9).float().requires_grad_()
-    for f in (lambda x: torch.sort(x)[0], lambda x: torch.topk(x, 4)[0], lambda x: torch.median(x, 0)[0], lambda x: torch.kthvalue(x, 3)[0], torch.msort):
+    for f in (lambda x: torch.sort(x)[0], lambda x: torch.topk(x, 4)[0],
+              lambda x: torch.median(x, 0)[0], lambda x: torch.kthvalue(x, 3)[0], torch.msort):
         compare(f, x)
 
 

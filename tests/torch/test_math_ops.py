@@ -48,7 +48,15 @@ def test_unary_special_values(name, dtype):
     if name == "lgamma" and dtype != torch.float64:
         x = x[x.abs() < 1e20]
     # Half precision on the CPU rounds in between for some of them: the reference is the rounded f32 result.
-    compare(getattr(torch, name), x, backward=False, reference=torch.float32 if dtype.itemsize == 2 and name not in ("nan_to_num", "signbit") else None)
+    compare(
+    getattr(
+        torch,
+        name),
+        x,
+        backward=False,
+        reference=torch.float32 if dtype.itemsize == 2 and name not in (
+            "nan_to_num",
+             "signbit") else None)
 
 
 @pytest.mark.parametrize("f", ACTIVATIONS)
@@ -59,7 +67,8 @@ def test_activation_special_values(f):
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
-@pytest.mark.parametrize("name", ["abs", "neg", "sign", "square", "bitwise_not", "ceil", "floor", "round", "sqrt", "exp", "sigmoid", "logical_not", "relu"])
+@pytest.mark.parametrize("name", ["abs", "neg", "sign", "square", "bitwise_not", "ceil",
+                         "floor", "round", "sqrt", "exp", "sigmoid", "logical_not", "relu"])
 def test_unary_integers(name, dtype):
     compare(getattr(torch, name), torch.tensor(INTS).to(dtype), backward=False)
 
@@ -260,7 +269,8 @@ def test_sums_of_many_stay_exact():
 @pytest.mark.parametrize("f", [torch.softmax, torch.log_softmax])
 def test_softmax(f, dtype):
     for shape, dim in (((3, 7), 1), ((3, 7), 0), ((2, 3, 5), 1), ((), 0), ((1,), 0), ((0, 3), 1), ((3, 0), 1)):
-        compare(lambda x: f(x, dim), (torch.randn(shape) * 4).to(dtype).requires_grad_(), reference=torch.float32 if dtype != torch.float32 else None)
+        compare(lambda x: f(x, dim), (torch.randn(shape) * 4).to(dtype).requires_grad_(),
+                reference=torch.float32 if dtype != torch.float32 else None)
     compare(lambda x: f(x, 1), torch.tensor([[1e4, -1e4, 0], [-math.inf, 0, 1], [-math.inf] * 3, [math.inf, 1, 2]]), backward=False)
     compare(lambda x: f(x, 0, dtype=torch.float32), torch.randn(5).to(torch.bfloat16), backward=False)
 

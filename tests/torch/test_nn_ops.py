@@ -31,7 +31,8 @@ def test_mm(m, k, n, dtype):
     compare(torch.mm, rand(m, k, dtype=dtype), rand(k, n, dtype=dtype), reference=torch.float32)
 
 
-@pytest.mark.parametrize("left,right", [((7, 5), (5,)), ((5,), (5, 3)), ((5,), (5,)), ((2, 3, 4, 5), (5, 6)), ((2, 1, 4, 5), (3, 5, 2)), ((3, 4, 5), (5,))])
+@pytest.mark.parametrize("left,right", [((7, 5), (5,)), ((5,), (5, 3)), ((5,), (5,)),
+                         ((2, 3, 4, 5), (5, 6)), ((2, 1, 4, 5), (3, 5, 2)), ((3, 4, 5), (5,))])
 def test_matmul_shapes(left, right):
     compare(torch.matmul, rand(*left), rand(*right))
 
@@ -60,7 +61,8 @@ def test_products_with_addend(dtype, beta, alpha):
         compare(lambda c, a, b: torch.baddbmm(c, a, b, **kw), addend, *batch, reference=torch.float32)
     compare(lambda c, a, b: torch.addbmm(c, a, b, **kw), rand(4, 5, dtype=dtype), *batch, reference=torch.float32)
     compare(lambda c, a, b: torch.addmv(c, a, b, **kw), rand(4, dtype=dtype), two[0], rand(6, dtype=dtype), reference=torch.float32)
-    compare(lambda c, a, b: torch.addr(c, a, b, **kw), rand(4, 5, dtype=dtype), rand(4, dtype=dtype), rand(5, dtype=dtype), reference=torch.float32)
+    compare(lambda c, a, b: torch.addr(c, a, b, **kw), rand(4, 5, dtype=dtype),
+            rand(4, dtype=dtype), rand(5, dtype=dtype), reference=torch.float32)
 
 
 def test_beta_of_zero_ignores_nan():
@@ -93,7 +95,8 @@ def convolution_cases(count, seed):
         extra = [rng.randint(0, max(s, d) - 1) for s, d in zip(stride, dilation)] if transposed else [0] * n
         if not transposed and any(d * (k - 1) + 1 > s + 2 * p for d, k, s, p in zip(dilation, kernel, size, padding)):
             continue
-        if transposed and any((s - 1) * st - 2 * p + d * (k - 1) + o < 0 for s, st, p, d, k, o in zip(size, stride, padding, dilation, kernel, extra)):
+        if transposed and any((s - 1) * st - 2 * p + d * (k - 1) + o < 0 for s, st, p, d,
+                              k, o in zip(size, stride, padding, dilation, kernel, extra)):
             continue
         yield n, groups, transposed, size, kernel, stride, padding, dilation, extra, rng.random() < 0.5
 
@@ -163,7 +166,8 @@ def test_avg_pool(case):
         compare(lambda x: pool(x, kernel, stride, padding, ceil, include, 7), rand(2, 3, *size))
 
 
-@pytest.mark.parametrize("size,out", [((8, 6), (4, 3)), ((7, 5), (3, 4)), ((3, 4), (7, 8)), ((5, 5), (1, 1)), ((6, 6), (6, 6)), ((4, 5, 6), (2, 3, 4)), ((4, 4, 2), (3, 6, 1))])
+@pytest.mark.parametrize("size,out", [((8, 6), (4, 3)), ((7, 5), (3, 4)), ((3, 4), (7, 8)),
+                         ((5, 5), (1, 1)), ((6, 6), (6, 6)), ((4, 5, 6), (2, 3, 4)), ((4, 4, 2), (3, 6, 1))])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_adaptive_pool(size, out, dtype):
     average, greatest = (F.adaptive_avg_pool2d, F.adaptive_max_pool2d) if len(size) == 2 else (F.adaptive_avg_pool3d, F.adaptive_max_pool3d)
@@ -172,8 +176,10 @@ def test_adaptive_pool(size, out, dtype):
 
 
 # ---- interpolation, unfold
-@pytest.mark.parametrize("mode,n", [("nearest", 1), ("nearest", 2), ("nearest", 3), ("nearest-exact", 2), ("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3)])
-@pytest.mark.parametrize("target", [dict(scale_factor=2), dict(scale_factor=0.6), dict(scale_factor=1.7), dict(size=5), dict(scale_factor=1.7, recompute_scale_factor=True)], ids=str)
+@pytest.mark.parametrize("mode,n", [("nearest", 1), ("nearest", 2), ("nearest", 3), ("nearest-exact", 2),
+                         ("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3)])
+@pytest.mark.parametrize("target", [dict(scale_factor=2), dict(scale_factor=0.6), dict(scale_factor=1.7),
+                         dict(size=5), dict(scale_factor=1.7, recompute_scale_factor=True)], ids=str)
 def test_interpolate(mode, n, target):
     for align in ([None] if "nearest" in mode else [False, True]):
         compare(lambda x: F.interpolate(x, mode=mode, align_corners=align, **target), rand(2, 3, *[4, 6, 5][:n]))
@@ -230,9 +236,14 @@ def test_attention(causal, mask):
 # ---- optimizers
 @pytest.mark.parametrize("make", [
     lambda p: torch.optim.Adam(p, lr=0.02, fused=True), lambda p: torch.optim.Adam(p, lr=0.02, weight_decay=0.1, amsgrad=True, fused=True),
-    lambda p: torch.optim.AdamW(p, lr=0.02, weight_decay=0.1, fused=True), lambda p: torch.optim.AdamW(p, lr=torch.tensor(0.02), fused=True),
-    lambda p: torch.optim.SGD(p, lr=0.1, fused=True), lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, fused=True),
-    lambda p: torch.optim.Adagrad(p, lr=0.1, lr_decay=0.1, weight_decay=0.1, fused=True), lambda p: torch.optim.Adam(p, lr=0.02, maximize=True, fused=True),
+    lambda p: torch.optim.AdamW(
+    p, lr=0.02, weight_decay=0.1, fused=True), lambda p: torch.optim.AdamW(
+        p, lr=torch.tensor(0.02), fused=True),
+    lambda p: torch.optim.SGD(p, lr=0.1, fused=True), lambda p: torch.optim.SGD(
+        p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, fused=True),
+    lambda p: torch.optim.Adagrad(
+    p, lr=0.1, lr_decay=0.1, weight_decay=0.1, fused=True), lambda p: torch.optim.Adam(
+        p, lr=0.02, maximize=True, fused=True),
 ], ids=["adam", "adam_amsgrad", "adamw", "adamw_tensor_lr", "sgd", "sgd_nesterov", "adagrad", "adam_maximize"])
 def test_fused_optimizers(make):
     data, target = torch.randn(16, 6), torch.randn(16, 2)

@@ -63,7 +63,8 @@ def test_loading_without_this_package(tmp_path):
     path = tmp_path / "x.pt"
     torch.save({"x": torch.arange(4., device=D) + 1}, path)
     code = f"import torch; assert not hasattr(torch, 'tiny'); print(torch.load({str(path)!r}, map_location='cpu')['x'].tolist())"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ,
+                          "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, capture_output=True, text=True)
     assert done.stdout.strip() == "[1.0, 2.0, 3.0, 4.0]", done.stderr
 
 

@@ -12,7 +12,8 @@ PRELUDE = "import gc, sys; sys.path[:0] = sys.argv[1:3]; import torch, probe\n"
 def run(program, **env):
     """Output of a Python program run with the flush bound off or as given."""
     folders = [HERE, os.path.join(os.path.dirname(os.path.dirname(HERE)), "benchmarks")]
-    done = subprocess.run([sys.executable, "-c", PRELUDE + program, *folders], env=os.environ | env, capture_output=True, text=True, timeout=1500)
+    done = subprocess.run([sys.executable, "-c", PRELUDE + program, *folders],
+                          env=os.environ | env, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stderr[-3000:]}"
     return done.stdout.split()
 

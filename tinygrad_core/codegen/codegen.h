@@ -28,14 +28,18 @@ struct ProgramInfo {
 };
 
 /// `linear`, the contract between codegen and renderers: nodes of the arena, each once, sources first, in the order of execution.
-/// * RANGE opens a loop (axis Loop or Reduce) and END(RANGE) closes it. Global ranges come first and have no END: the renderer wraps the body in a
-///   loop over workgroups and takes them as digits of the workgroup's number, the last Global range fastest. Local ranges follow, without END.
-/// * The extent of a Loop or Reduce RANGE (its src0) is a scalar i64 that stands before it: a CONST, or computed, and then the loop may run zero
+/// * RANGE opens a loop (axis Loop or Reduce) and END(RANGE) closes it. Global ranges come first and have no END: the renderer wraps the
+/// body in a
+///   loop over workgroups and takes them as digits of the workgroup's number, the last Global range fastest. Local ranges follow, without
+///   END.
+/// * The extent of a Loop or Reduce RANGE (its src0) is a scalar i64 that stands before it: a CONST, or computed, and then the loop may run
+/// zero
 ///   times ("if" is a loop that runs zero times or once). Global and Local extents are CONST.
 /// * LOCAL arrays lie in scratch in the order of their numbers, each at the next multiple of 64 bytes.
-/// * ACC is a variable, set to its src0 where it stands (before its loop opens); its other sources only say which loops. Read as a plain source inside the
-///   loop; UPDATE(ACC, value) assigns. AFTER(ACC, ...) stands behind the END and is the final value; for a PREFIX it stands behind the UPDATE
-///   inside the loop. AFTER(array, ...) is the array (and may stand on another AFTER).
+/// * ACC is a variable, set to its src0 where it stands (before its loop opens); its other sources only say which loops. Read as a plain
+/// source inside the
+///   loop; UPDATE(ACC, value) assigns. AFTER(ACC, ...) stands behind the END and is the final value; for a PREFIX it stands behind the
+///   UPDATE inside the loop. AFTER(array, ...) is the array (and may stand on another AFTER).
 /// * numel > 1 is a vector of that many lanes; a source with numel 1 broadcasts. INDEX with a scalar index under a LOAD or STORE of n lanes
 ///   means n consecutive elements (alignment of one element); with a vector index, a gather or scatter, lane by lane in order.
 ///   A gate is bool, scalar or one per lane.
@@ -50,13 +54,15 @@ struct Program {
 /// Kernel AST, the contract between schedule and codegen (spec.h verifies it):
 /// * SINK of STOREs (or ORDERED around a STORE). STORE(INDEX(PARAM or LOCAL, i64 index), value[, gate]).
 /// * RANGEs have axis Global (rows: independent, may run in any order), Loop (inner loops without a result, independent unless ORDERED or
-///   PREFIX name them) or Reduce (named by FOLD). One RANGE node is one loop: all its users sit in the same body, nested in the same outer loops.
+///   PREFIX name them) or Reduce (named by FOLD). One RANGE node is one loop: all its users sit in the same body, nested in the same outer
+///   loops.
 /// * FOLD's value may depend on outer ranges and on other FOLDs' results; AFTER orders reads of an array behind its stores.
 /// * A Reduce range's loop may hold STOREs too (to results and to LOCAL arrays): splitting it duplicates them with the FOLDs.
 /// * A LOCAL array belongs to one point of the Global ranges that its stores and loads are under: those may become sequential loops of a
 ///   workgroup, but not Vector, Upcast or lanes.
 /// * No vectors, ACC, UPDATE, END, LANES yet: codegen makes them.
-/// * The last PARAM of a kernel that holds CHECKs is the error record (see runtime/device.h), i64[4]. It may be a source of the SINK, which says its
+/// * The last PARAM of a kernel that holds CHECKs is the error record (see runtime/device.h), i64[4]. It may be a source of the SINK, which
+/// says its
 ///   number even if PARAMs before it are not used; without that, it is the one after the PARAMs in use.
 ///
 /// Runs: heuristics (opt/), expansion of Upcast, Unroll and Vector axes, simplification, decomposition, linearisation.

@@ -5,7 +5,9 @@
 namespace tiny {
 namespace {
 
-UOp* repeated(UOp* u, int64_t lanes) { return u->numel == lanes ? u : node(Op::STACK, u->dtype, std::vector<UOp*>(static_cast<size_t>(lanes), u)).u; }
+UOp* repeated(UOp* u, int64_t lanes) {
+  return u->numel == lanes ? u : node(Op::STACK, u->dtype, std::vector<UOp*>(static_cast<size_t>(lanes), u)).u;
+}
 
 int64_t lanes_of(std::span<UOp* const> src) {
   int64_t n = 1;

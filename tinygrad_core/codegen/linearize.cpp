@@ -1,5 +1,5 @@
-// Loops are placed by what depends on them: a node stands in the body of the innermost loop that it depends on, so nothing that a loop does not
-// change is computed inside it. In each body, nodes and whole inner loops are put in an order of dependence.
+// Loops are placed by what depends on them: a node stands in the body of the innermost loop that it depends on, so nothing that a loop does
+// not change is computed inside it. In each body, nodes and whole inner loops are put in an order of dependence.
 #include "codegen/linearize.h"
 
 #include <algorithm>

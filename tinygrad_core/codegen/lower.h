@@ -14,7 +14,8 @@ UOp* lower_checks(UOp* sink, int64_t record);
 /// Gathers that read a square block become vector loads and shuffles.
 UOp* transpose_loads(UOp* sink);
 
-/// Vector indices that are consecutive become the scalar index of their first lane; a scalar index with a vector gate or value becomes a vector.
+/// Vector indices that are consecutive become the scalar index of their first lane; a scalar index with a vector gate or value becomes a
+/// vector.
 UOp* lower_vector_indices(UOp* sink);
 
 /// Vector arithmetic on indices in i32 where bounds prove that it fits: twice the lanes a register, and multiplications that exist.

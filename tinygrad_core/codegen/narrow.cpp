@@ -1,5 +1,5 @@
-// Vectors of 64-bit indices in 32 bits. Vector units hold half as many 64-bit lanes and mostly cannot multiply, divide or compare them well; indices of
-// masks, of arange and of gathers nearly always fit in 32.
+// Vectors of 64-bit indices in 32 bits. Vector units hold half as many 64-bit lanes and mostly cannot multiply, divide or compare them
+// well; indices of masks, of arange and of gathers nearly always fit in 32.
 #include "codegen/lower.h"
 #include "uop/symbolic.h"
 
@@ -13,7 +13,16 @@ bool fits(const UOp* u) {
 
 bool narrows(const UOp* u) {
   switch (u->op) {
-    case Op::ADD: case Op::SUB: case Op::MUL: case Op::IDIV: case Op::MOD: case Op::MAX: case Op::MIN: case Op::NEG: case Op::WHERE: return true;
+    case Op::ADD:
+    case Op::SUB:
+    case Op::MUL:
+    case Op::IDIV:
+    case Op::MOD:
+    case Op::MAX:
+    case Op::MIN:
+    case Op::NEG:
+    case Op::WHERE:
+      return true;
     default: return false;
   }
 }

@@ -51,7 +51,9 @@ Nest::Nest(UOp* sink) : nodes(toposort({&sink, 1})) {
 void Nest::find_users() {
   std::vector<uint64_t> direct(nodes.size() * words_, 0);
   users_.assign(nodes.size() * words_, 0);
-  auto at = [this](std::vector<uint64_t>& v, const UOp* u) { return LoopSet(&v[static_cast<size_t>(position_[u->slot]) * words_], words_); };
+  auto at = [this](std::vector<uint64_t>& v, const UOp* u) {
+    return LoopSet(&v[static_cast<size_t>(position_[u->slot]) * words_], words_);
+  };
   for (UOp* u : nodes) {
     LoopSet own = at(direct, u);
     if (u->is(Op::SINK)) continue;  // stores are no users of each other

@@ -70,7 +70,9 @@ void describe(const std::vector<UOp*>& linear, ProgramInfo* info) {
       case Op::LOAD: case Op::STORE: {
         UOp* array = u->src[0]->src[0];
         while (array->is(Op::AFTER)) array = array->src[0];
-        if (array->is(Op::PARAM)) (u->is(Op::LOAD) ? info->params[static_cast<size_t>(array->arg.i)].read : info->params[static_cast<size_t>(array->arg.i)].written) = true;
+        if (array->is(Op::PARAM))
+          (u->is(Op::LOAD) ? info->params[static_cast<size_t>(array->arg.i)].read
+                           : info->params[static_cast<size_t>(array->arg.i)].written) = true;
         break;
       }
       default: break;

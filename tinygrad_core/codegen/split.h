@@ -14,8 +14,8 @@ struct Segment {
 };
 using Segments = SmallVec<Segment, 4>;
 
-/// Numbers of ranges while a kernel is transformed: range number n of the AST has (2n + 2) * kStep, and what it is split into the numbers after that.
-/// Odd multiples of kStep are free for ranges that change their place.
+/// Numbers of ranges while a kernel is transformed: range number n of the AST has (2n + 2) * kStep, and what it is split into the numbers
+/// after that. Odd multiples of kStep are free for ranges that change their place.
 class RangeNumbers {
  public:
   static constexpr int64_t kStep = 1 << 14;
@@ -31,8 +31,9 @@ class Splitter {
   explicit Splitter(UOp* sink);
   UOp* sink() const { return sink_; }
 
-  /// Runs Global range `r` in the groups of a Global range of ceil(extent / size) turns and a Loop inside it over `size` elements (fewer in the
-  /// last), and returns the Loop. A size of the whole extent makes `r` a Loop; of 1 changes nothing. `inner_number`: the Loop's, if not next to r's.
+  /// Runs Global range `r` in the groups of a Global range of ceil(extent / size) turns and a Loop inside it over `size` elements (fewer in
+  /// the last), and returns the Loop. A size of the whole extent makes `r` a Loop; of 1 changes nothing. `inner_number`: the Loop's, if not
+  /// next to r's.
   UOp* chunk(UOp* r, int64_t size, int64_t inner_number = 0);
   /// Shares the elements of Global range `r` among the turns of another Global range. Returns the Loop over one share.
   UOp* share(UOp* r, UOp* groups);
@@ -42,10 +43,10 @@ class Splitter {
   void lanes(UOp* r, int64_t lanes);
   /// Lets only the groups in which the Global ranges `zero` are 0 run `store`, a source of the SINK that does not depend on them.
   void run_once(UOp* store, std::span<UOp* const> zero);
-  /// Makes one turn of Loop or Reduce range `r` take several elements. The STOREs in it are copied; each FOLD over it becomes several, whose results
-  /// are combined in a fixed order. What a segment leaves over goes to the next, and to single elements at last.
-  /// No PREFIX or ORDERED may name `r`, and no LOCAL may be stored inside and read again within one turn, unless every segment has size 1.
-  /// `elements`: if r is a share of an axis of so many elements, in chunks of a multiple of the first segment's size (0: not known).
+  /// Makes one turn of Loop or Reduce range `r` take several elements. The STOREs in it are copied; each FOLD over it becomes several,
+  /// whose results are combined in a fixed order. What a segment leaves over goes to the next, and to single elements at last. No PREFIX or
+  /// ORDERED may name `r`, and no LOCAL may be stored inside and read again within one turn, unless every segment has size 1. `elements`:
+  /// if r is a share of an axis of so many elements, in chunks of a multiple of the first segment's size (0: not known).
   void split(UOp* r, std::span<const Segment> segments, int64_t elements = 0);
  private:
   struct Piece;

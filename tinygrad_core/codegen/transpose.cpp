@@ -1,5 +1,5 @@
-// Gathers that together read a square block. Copies 0..k-1 of a body that read lane l at first + stride*l + copy need k vectors of consecutive elements,
-// turned by shuffles, instead of k*k single loads.
+// Gathers that together read a square block. Copies 0..k-1 of a body that read lane l at first + stride*l + copy need k vectors of
+// consecutive elements, turned by shuffles, instead of k*k single loads.
 #include <algorithm>
 #include <tuple>
 
@@ -54,7 +54,8 @@ UOp* transpose_loads(UOp* sink) {
   bool any = false;
   for (size_t i = 0; i < gathers.size();) {
     size_t lanes = static_cast<size_t>(gathers[i].lanes), last = i + lanes - 1;
-    bool whole = last < gathers.size() && gathers[last].block() == gathers[i].block() && gathers[last].offset == gathers[i].offset + gathers[i].lanes - 1;
+    bool whole = last < gathers.size() && gathers[last].block() == gathers[i].block() &&
+                 gathers[last].offset == gathers[i].offset + gathers[i].lanes - 1;
     if (!whole) {
       ++i;
       continue;

@@ -116,7 +116,8 @@ void Engine::unlink(Storage* s) {
 // ---- the bound
 void Engine::note_write(const UOp* value) {
   Impl& i = *impl_;
-  i.writes[i.write_at] = mix(static_cast<uint64_t>(value->op) << 8 | static_cast<uint64_t>(value->dtype), static_cast<uint64_t>(value->numel));
+  i.writes[i.write_at] =
+      mix(static_cast<uint64_t>(value->op) << 8 | static_cast<uint64_t>(value->dtype), static_cast<uint64_t>(value->numel));
   i.write_at = (i.write_at + 1) % kSiteWindow;
 }
 
@@ -126,8 +127,8 @@ void Engine::set_node_bound(int64_t n) {
   node_limit_ = n ? impl_->base_nodes + n / 2 : INT64_MAX;
 }
 
-/// Past half of the bound a flush waits for a place of the program where one was forced before, so that a loop is always cut at the same place and its
-/// pieces are found in the cache; at the bound it is forced, and the place remembered.
+/// Past half of the bound a flush waits for a place of the program where one was forced before, so that a loop is always cut at the same
+/// place and its pieces are found in the cache; at the bound it is forced, and the place remembered.
 void Engine::flush_at_bound() {
   GraphLock lock;
   Impl& i = *impl_;
@@ -152,7 +153,8 @@ std::string Engine::Impl::why_missed() const {
   }
   if (!nearest) return "first flush";
   if (best == walk.nodes.size() && best == nearest->nodes.size()) return "same operators; other inputs, outputs or edges";
-  if (best == nearest->nodes.size()) return fmt::format("{} more operators from {}", walk.nodes.size() - best, signature_text(signature(walk.nodes[best])));
+  if (best == nearest->nodes.size())
+    return fmt::format("{} more operators from {}", walk.nodes.size() - best, signature_text(signature(walk.nodes[best])));
   if (best == walk.nodes.size()) return fmt::format("ends before {}", signature_text(nearest->nodes[best]));
   return fmt::format("node {}: {}, earlier {}", best, signature_text(signature(walk.nodes[best])), signature_text(nearest->nodes[best]));
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/storage.h"
+#include "engine/storage.h"
 
 namespace tiny {
 

@@ -93,7 +93,8 @@ std::vector<std::shared_ptr<Executable>> KernelCache::get(const std::vector<cons
         UOp* sink = sinks[k];
         try {
           IrScope scope(*arenas[k]);
-          result[i] = compile_cached(device_, keys[i], [&] { return lower_kernel(sink, device_.caps(), kernels[i]->name, plain ? kNoOptions : 0); });
+          result[i] = compile_cached(device_, keys[i],
+                                     [&] { return lower_kernel(sink, device_.caps(), kernels[i]->name, plain ? kNoOptions : 0); });
         } catch (...) {
           std::lock_guard lock(fault_mutex);
           if (!fault) fault = std::current_exception();

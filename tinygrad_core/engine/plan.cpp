@@ -64,7 +64,8 @@ int64_t place_temps(std::vector<Lifetime>& temps) {
     }
     t.offset = best >= 0 ? best : at;
     end = std::max(end, t.offset + t.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), &t, [](const Lifetime* a, const Lifetime* b) { return a->offset < b->offset; }), &t);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), &t, [](const Lifetime* a, const Lifetime* b) { return a->offset < b->offset; }), &t);
   }
   return end;
 }
@@ -87,7 +88,8 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<E
 
   std::vector<Uses> uses;
   size_t k = 0;
-  for (const ScheduledItem& item : s.items) uses.push_back(uses_of(item, item.kind == ScheduledItem::Kernel ? kernels[k++].get() : nullptr));
+  for (const ScheduledItem& item : s.items)
+    uses.push_back(uses_of(item, item.kind == ScheduledItem::Kernel ? kernels[k++].get() : nullptr));
   std::vector<int> batch = find_batches(uses, s);
 
   std::vector<int> first(s.buffers.size(), -1), last(s.buffers.size(), -1);

@@ -24,7 +24,8 @@ class Compiler {
 
 /// C for the host's compiler. Kernel ABI of all CPU renderers:
 ///   void NAME(void* const* buffers, const uint64_t* scalars, int64_t begin, int64_t end, char* scratch)
-/// runs workgroups begin..end-1; workgroup g's Global ranges are the digits of g, the last range fastest. scratch: info.scratch_bytes, 64-byte aligned.
+/// runs workgroups begin..end-1; workgroup g's Global ranges are the digits of g, the last range fastest. scratch: info.scratch_bytes,
+/// 64-byte aligned.
 std::unique_ptr<Compiler> make_c_compiler(const Caps& caps);
 
 /// LLVM IR, compiled in process; null when the core was built without LLVM.

@@ -54,7 +54,7 @@ std::shared_ptr<DiskStore> store() {
 const std::string& library_build() {
   static const std::string* build = [] {
     Dl_info where{};
-    struct stat file {};
+    struct stat file = {};
     if (!dladdr(reinterpret_cast<void*>(&library_build), &where) || stat(where.dli_fname, &file) != 0) return new std::string("unknown");
     return new std::string(fmt::format("{} {}.{}", file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec));
   }();

@@ -1,5 +1,6 @@
-// Operands of contractions. A contraction reads each element of an operand as many times as the other operand has rows of its own, so what is
-// awkward about an operand is done once, in memory, before it: padding, widening, and on CPUs a layout in which the kernel's vectors are contiguous.
+// Operands of contractions. A contraction reads each element of an operand as many times as the other operand has rows of its own, so what
+// is awkward about an operand is done once, in memory, before it: padding, widening, and on CPUs a layout in which the kernel's vectors are
+// contiguous.
 #include <algorithm>
 
 #include "schedule/work.h"
@@ -84,8 +85,8 @@ int view_of(Work& w, const std::vector<Digit>& digits, int side, int base, int64
 /// Rows that only `side` has.
 bool own_row(const Digit& d, int side) { return !d.column && d.stride[side] != 0 && d.stride[1 - side] == 0; }
 
-/// Copies the operand so that `inner` elements of digit `v` lie side by side: [other digits of the operand, rows first, then columns, inner].
-/// Splits digit v in two when inner is not its extent.
+/// Copies the operand so that `inner` elements of digit `v` lie side by side: [other digits of the operand, rows first, then columns,
+/// inner]. Splits digit v in two when inner is not its extent.
 int pack(Work& w, std::vector<Digit>& digits, int side, int base, int64_t offset, size_t v, int64_t inner) {
   if (digits[v].extent != inner) {
     Digit low = digits[v];

@@ -1,5 +1,6 @@
-// Which nodes share a kernel. Nodes are taken in program order; each joins the last group that any of its sources is in, if it can be computed
-// there at the same place of the loop nest, else it opens a group. Every edge then leads to the same or a later group: no cycles, in linear time.
+// Which nodes share a kernel. Nodes are taken in program order; each joins the last group that any of its sources is in, if it can be
+// computed there at the same place of the loop nest, else it opens a group. Every edge then leads to the same or a later group: no cycles,
+// in linear time.
 #include <algorithm>
 #include <unordered_dense/unordered_dense.h>
 
@@ -41,12 +42,14 @@ class Grouper {
     for (int s : n.src) latest_[i] = std::max(latest_[i], latest_[s]);
     count_cost(i);
     if (is_free(n.op)) return;
-    if (!forced_[i] && n.numel == 1 && latest_[i] < 0 && is_elementwise(n.op) && all_scalars(i)) return;  // arithmetic on run-time arguments
+    if (!forced_[i] && n.numel == 1 && latest_[i] < 0 && is_elementwise(n.op) && all_scalars(i))
+      return;  // arithmetic on run-time arguments
     int g = -1;
     switch (n.op) {
       case Op::REDUCE: g = join_reduce(i); break;
       case Op::ASSIGN: case Op::SCATTER: case Op::SCAN: case Op::SORT: case Op::CONTIGUOUS:
-        g = open(i, n.op == Op::SCAN ? n.numel / std::max<int64_t>(1, reduce_columns(n)) : n.numel, n.op == Op::SCAN ? reduce_columns(n) : 0);
+        g = open(i, n.op == Op::SCAN ? n.numel / std::max<int64_t>(1, reduce_columns(n)) : n.numel,
+                 n.op == Op::SCAN ? reduce_columns(n) : 0);
         out_.groups[g].closed = true;
         out_.place[i] = Place::Alone;
         break;
@@ -88,7 +91,9 @@ class Grouper {
     out_.cost[i] = l > 2 ? kNever : static_cast<int>(std::min<int64_t>(c, kNever));
   }
 
-  bool full(const Group& g) const { return g.closed || g.weight > (g.contraction ? kMaxEpilogue : kMaxWeight) || static_cast<int>(g.members.size()) >= kMaxMembers; }
+  bool full(const Group& g) const {
+    return g.closed || g.weight > (g.contraction ? kMaxEpilogue : kMaxWeight) || static_cast<int>(g.members.size()) >= kMaxMembers;
+  }
 
   /// Place of a node of `numel` elements in g; false if it has none.
   static bool place_in(const Group& g, int64_t numel, Place* p) {
@@ -97,7 +102,8 @@ class Grouper {
     return *p = Place::Vec, numel == g.rows * g.cols;
   }
 
-  /// True if source s of a node at `place` in group g can be had there: from memory, computed again, or as a value of the same row or element.
+  /// True if source s of a node at `place` in group g can be had there: from memory, computed again, or as a value of the same row or
+  /// element.
   bool reachable(int s, int g, Place place) const {
     if (latest_[s] < g) return true;  // an earlier group's result, or leaves
     const Group& group = out_.groups[g];

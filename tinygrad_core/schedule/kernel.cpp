@@ -16,7 +16,8 @@ constexpr int64_t kLevelNumbers = 100;
 
 class Builder {
  public:
-  Builder(const Work& w, const Grouping& g, const Homes& home, int group, const std::vector<int>& stored, const std::vector<int64_t>& bytes, const Caps& caps)
+  Builder(const Work& w, const Grouping& g, const Homes& home, int group, const std::vector<int>& stored, const std::vector<int64_t>& bytes,
+          const Caps& caps)
       : w_(w), g_(g), home_(home), group_(group), stored_(stored), bytes_(bytes), caps_(caps), self_(g.groups[group]) {}
 
   KernelBuild run() {
@@ -382,7 +383,8 @@ class Builder {
     out_.stores.push_back({home, at, x});
     U where_to = node(Op::INDEX, v.dtype, {param(home, v.dtype), at});
     Bounds range_of = bounds(at);
-    U s = range_of.lo >= 0 ? node(Op::STORE, DType::void_, {where_to, x}) : node(Op::STORE, DType::void_, {where_to, x, lt(index_const(-1), at)});
+    U s = range_of.lo >= 0 ? node(Op::STORE, DType::void_, {where_to, x})
+                           : node(Op::STORE, DType::void_, {where_to, x, lt(index_const(-1), at)});
     std::vector<UOp*> src{s};
     if (updates > 1) src.push_back(u);
     return node(Op::ORDERED, DType::void_, src, Arg(r->n));

@@ -30,7 +30,8 @@ struct TrivialKey {
 };
 struct TrivialHash {
   uint64_t operator()(const TrivialKey& k) const {
-    return mix(mix(mix(static_cast<uint64_t>(k.op) << 8 | static_cast<uint64_t>(k.dtype), static_cast<uint64_t>(k.numel)), k.arg), static_cast<uint64_t>(k.src));
+    return mix(mix(mix(static_cast<uint64_t>(k.op) << 8 | static_cast<uint64_t>(k.dtype), static_cast<uint64_t>(k.numel)), k.arg),
+               static_cast<uint64_t>(k.src));
   }
 };
 

@@ -151,7 +151,8 @@ class Scheduler {
     return false;
   }
 
-  /// An output may take the memory of a donated leaf of its size that this kernel reads last, for this output and only at the index that it writes.
+  /// An output may take the memory of a donated leaf of its size that this kernel reads last, for this output and only at the index that it
+  /// writes.
   bool reuse_leaves(int g, const std::vector<int>& stored, const KernelBuild& k) {
     bool any = false;
     for (int m : stored) {

@@ -10,8 +10,8 @@
 
 namespace tiny {
 
-/// A buffer of a schedule. Leaf: of the graph's BUFFER nodes, numbered by first appearance of the block. Output: made for the value of a root.
-/// Temp: lives only inside the schedule. Error: the device's error record.
+/// A buffer of a schedule. Leaf: of the graph's BUFFER nodes, numbered by first appearance of the block. Output: made for the value of a
+/// root. Temp: lives only inside the schedule. Error: the device's error record.
 struct ScheduledBuffer {
   enum Kind { Leaf, Output, Temp, Error } kind;
   int number;        // of the leaf
@@ -35,10 +35,10 @@ struct Schedule {
   std::vector<bool> checked;         // by root: depends on a CHECK, so its value is only good once the error record was seen clear
 };
 
-/// `nodes`: every node of the graph, sources first; each node's `slot` is its position. `roots`: positions whose values must be realized (no BUFFER;
-/// EMPTY gives an uninitialised buffer). Leaves are numbered by the first appearance of their block among the nodes, SCALARs in order.
-/// `leaf_bytes`, `donated`: by leaf number, its size, and whether it may be overwritten once its old contents are not needed.
-/// The same input always gives the same schedule. Linear in the number of nodes.
+/// `nodes`: every node of the graph, sources first; each node's `slot` is its position. `roots`: positions whose values must be realized
+/// (no BUFFER; EMPTY gives an uninitialised buffer). Leaves are numbered by the first appearance of their block among the nodes, SCALARs in
+/// order. `leaf_bytes`, `donated`: by leaf number, its size, and whether it may be overwritten once its old contents are not needed. The
+/// same input always gives the same schedule. Linear in the number of nodes.
 std::unique_ptr<Schedule> make_schedule(std::span<UOp* const> nodes, std::span<const int> roots, const std::vector<int64_t>& leaf_bytes,
                                         const std::vector<bool>& donated, const Caps& caps);
 

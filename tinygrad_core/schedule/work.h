@@ -40,14 +40,15 @@ inline bool is_free(Op op) {
   return op == Op::BUFFER || op == Op::CONST || op == Op::SCALAR || op == Op::IOTA || op == Op::EMPTY || op == Op::VIEW || op == Op::PAD;
 }
 
-/// Copies the graph, with the rewrites that only the scheduler can judge: a long reduction with few rows is split in two stages; operands of
-/// contractions that are read many times are laid out for it (padding done once, reduced floats widened, panels where the target wants them).
+/// Copies the graph, with the rewrites that only the scheduler can judge: a long reduction with few rows is split in two stages; operands
+/// of contractions that are read many times are laid out for it (padding done once, reduced floats widened, panels where the target wants
+/// them).
 Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps& caps);
 /// The second of those rewrites: the new number of REDUCE(op ADD) `reduce` over `product`, a MUL.
 int condition_contraction(Work& w, int product, int64_t columns, DType dtype, const Caps& caps);
 
-/// A set of nodes that one kernel computes. Its domain is R rows of C columns. A Vec member has an element for each (r, c), a Row member one for
-/// each r. Flat groups have no reduction: C is 0 and the domain is R alone.
+/// A set of nodes that one kernel computes. Its domain is R rows of C columns. A Vec member has an element for each (r, c), a Row member
+/// one for each r. Flat groups have no reduction: C is 0 and the domain is R alone.
 struct Group {
   int64_t rows = 0, cols = 0;
   std::vector<int> members;   // in order
@@ -77,7 +78,8 @@ bool is_row_broadcast(const Work& w, int v, int64_t rows, int64_t cols);
 /// Which nodes are in memory: by node, the schedule buffer that holds it, or -1.
 using Homes = std::vector<int>;
 
-/// Node of another group, read by a kernel: true if computing it again is cheaper than storing and loading it. `reused`: each element is read many times.
+/// Node of another group, read by a kernel: true if computing it again is cheaper than storing and loading it. `reused`: each element is
+/// read many times.
 bool recompute(const Work& w, const Grouping& g, int node, bool reused);
 
 /// One group's kernel.

@@ -25,7 +25,8 @@ DType promote(DType a, DType b) {
 
 DType dtype_by_name(std::string_view name) {
   for (size_t i = 0; i < static_cast<size_t>(DType::count); ++i)
-    if (name == kDTypes[i].name || (name == "bool" && kDTypes[i].kind == DTypeKind::Bool) || (name == "void" && i == 0)) return static_cast<DType>(i);
+    if (name == kDTypes[i].name || (name == "bool" && kDTypes[i].kind == DTypeKind::Bool) || (name == "void" && i == 0))
+      return static_cast<DType>(i);
   return DType::count;
 }
 

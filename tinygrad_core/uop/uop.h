@@ -66,7 +66,9 @@ inline int64_t range_number(const UOp* r) { return r->arg.i >> 8; }
 inline Axis range_axis(const UOp* r) { return static_cast<Axis>(r->arg.i & 255); }
 
 /// Value of a CONST as double or as i64, whatever its dtype.
-inline double const_double(const UOp* u) { return is_float(u->dtype) ? u->arg.f : is_unsigned(u->dtype) ? static_cast<double>(u->arg.bits) : static_cast<double>(u->arg.i); }
+inline double const_double(const UOp* u) {
+  return is_float(u->dtype) ? u->arg.f : is_unsigned(u->dtype) ? static_cast<double>(u->arg.bits) : static_cast<double>(u->arg.i);
+}
 inline int64_t const_int(const UOp* u) { return is_float(u->dtype) ? static_cast<int64_t>(u->arg.f) : u->arg.i; }
 /// `v` as dtype `d` holds it (rounded, wrapped), in the form of a CONST's argument.
 Arg const_arg(DType d, double v);

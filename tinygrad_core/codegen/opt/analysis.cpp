@@ -140,7 +140,8 @@ double Analysis::body_cost(size_t r) {
 double Analysis::total_cost() { return cost_with({}, Caps{}); }
 
 int64_t Analysis::folds_over(size_t r) {
-  return std::count_if(folds.begin(), folds.end(), [&](UOp* f) { return std::find(f->src + 1, f->src + f->nsrc, loops[r].range) != f->src + f->nsrc; });
+  return std::count_if(folds.begin(), folds.end(),
+                       [&](UOp* f) { return std::find(f->src + 1, f->src + f->nsrc, loops[r].range) != f->src + f->nsrc; });
 }
 
 int64_t Analysis::folds_inside(size_t r) {

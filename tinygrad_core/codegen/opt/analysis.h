@@ -26,7 +26,8 @@ class Analysis {
   std::vector<UOp*> accesses;           // LOADs and STOREs
   std::vector<UOp*> folds;
 
-  /// By how much index `u` grows with each of `lanes` elements in a row of range r, the first at a multiple of `lanes`; kIrregular if by no fixed amount.
+  /// By how much index `u` grows with each of `lanes` elements in a row of range r, the first at a multiple of `lanes`; kIrregular if by no
+  /// fixed amount.
   int64_t stride(const UOp* u, size_t r, int64_t lanes);
   int64_t access_stride(const UOp* access, size_t r, int64_t lanes) { return stride(access->src[0]->src[1], r, lanes); }
 

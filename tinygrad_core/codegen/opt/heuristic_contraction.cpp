@@ -1,5 +1,6 @@
-// Contractions: sums over k of A[m, k] * B[n, k], where some Global ranges index only A (m) and others only B (n): matrix products, batched ones,
-// convolutions. A tile of m x n accumulators stays in registers through the loop over k; each element loaded is used as often as the tile is wide.
+// Contractions: sums over k of A[m, k] * B[n, k], where some Global ranges index only A (m) and others only B (n): matrix products, batched
+// ones, convolutions. A tile of m x n accumulators stays in registers through the loop over k; each element loaded is used as often as the
+// tile is wide.
 #include <algorithm>
 
 #include "base/log.h"
@@ -44,7 +45,8 @@ class Contract {
         for (size_t n : c.own[1])
           for (size_t k = 0; k < a_.loops.size(); ++k) consider_columns(c, m, n, k, &best);
     if (best.cost > 1e200) return false;
-    TINY_LOG(3, pass, "options: tile of {} x {} vectors of {}, {:.3f} cycles for each product", best.rows, best.vectors, best.lanes, best.cost);
+    TINY_LOG(3, pass, "options: tile of {} x {} vectors of {}, {:.3f} cycles for each product", best.rows, best.vectors, best.lanes,
+             best.cost);
     if (a_.loops[best.vector].global) {
       apply_rows_tile(best);
     } else {
@@ -129,7 +131,8 @@ class Contract {
         double cycles = 0;
         for (auto [size, turns] : parts(n, {vectors * lanes, lanes, lanes / 2, 1}))
           for (auto [high, times] : parts(m, {rows, m % rows}))
-            cycles += (tile_cycles(high, std::max<int64_t>(1, size / lanes)) * static_cast<double>(times) + kRowStart) * static_cast<double>(turns);
+            cycles += (tile_cycles(high, std::max<int64_t>(1, size / lanes)) * static_cast<double>(times) + kRowStart) *
+                      static_cast<double>(turns);
         double cost = cycles / static_cast<double>(n * m) + store / columns_;
         if (cost < best->cost * 0.999) *best = {cost, v, w, vectors, rows, lanes};
       }
@@ -142,7 +145,8 @@ class Contract {
     if (l.global || l.extent < 2 * lanes || !contiguous(c.operand[0], k, lanes) || !contiguous(c.operand[1], k, lanes)) return;
     int64_t rows_max = a_.loops[m].extent, vectors_max = a_.loops[n].extent, each = static_cast<int64_t>(found_.size());
     for (int64_t vectors = 1; vectors <= std::min<int64_t>(6, vectors_max); ++vectors)
-      for (int64_t rows = 1; rows <= std::min<int64_t>(6, rows_max) && (rows * vectors + std::min(rows, vectors)) * each + 1 <= registers(); ++rows) {
+      for (int64_t rows = 1; rows <= std::min<int64_t>(6, rows_max) && (rows * vectors + std::min(rows, vectors)) * each + 1 <= registers();
+           ++rows) {
         double turns = static_cast<double>(l.extent / lanes + l.extent % lanes) / static_cast<double>(l.extent), cycles = 0;
         for (auto [wide, times_n] : parts(vectors_max, {vectors, vectors_max % vectors}))
           for (auto [high, times_m] : parts(rows_max, {rows, rows_max % rows}))
@@ -156,7 +160,8 @@ class Contract {
 
   /// Groups: copied range first (its tiles run under one panel of the other operand), then the vectors, then all others.
   std::vector<GroupRange> groups(size_t w, int64_t rows, size_t v, int64_t unit) {
-    int64_t bytes = static_cast<int64_t>(columns_) * 4, block = std::max<int64_t>(rows, 4 * caps_.l2_bytes / std::max<int64_t>(1, bytes) / rows * rows);
+    int64_t bytes = static_cast<int64_t>(columns_) * 4,
+            block = std::max<int64_t>(rows, 4 * caps_.l2_bytes / std::max<int64_t>(1, bytes) / rows * rows);
     // v outside w, both inside all other Global ranges.
     size_t last = 0;
     for (size_t r = 0; r < a_.loops.size(); ++r)

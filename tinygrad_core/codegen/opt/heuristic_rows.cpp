@@ -128,11 +128,13 @@ class Rows {
     bool inside_vector = std::any_of(vectors_.begin(), vectors_.end(), [&](size_t v) { return a_.nest.inside(r, v); });
     int64_t have = std::max<int64_t>(1, a_.folds_over(r)) * (inside_vector ? accumulators_ : 1);
     int64_t copies = std::clamp<int64_t>(kAccumulators / have, 1, 4);
-    copies = std::min(copies, std::max<int64_t>(1, kMaxBody / static_cast<int64_t>(4 * body_nodes(r) * (inside_vector ? accumulators_ : 1) + 1)));
+    copies = std::min(copies,
+                      std::max<int64_t>(1, kMaxBody / static_cast<int64_t>(4 * body_nodes(r) * (inside_vector ? accumulators_ : 1) + 1)));
     if (copies > 1) plans_.push_back({l.range, {Segment{copies, 1}}});
   }
 
-  /// Global ranges from the one that changes fastest within a group. A vector axis lies inside the others, so that its loop is the innermost.
+  /// Global ranges from the one that changes fastest within a group. A vector axis lies inside the others, so that its loop is the
+  /// innermost.
   std::vector<GroupRange> group_order() {
     std::vector<GroupRange> order;
     size_t v = a_.loops.size(), w = a_.loops.size(), last = 0;
@@ -153,7 +155,8 @@ class Rows {
     return order;
   }
 
-  /// In a transposing elementwise kernel: the axis along which other arrays are contiguous. Both run in small tiles, so that lines are used up.
+  /// In a transposing elementwise kernel: the axis along which other arrays are contiguous. Both run in small tiles, so that lines are used
+  /// up.
   size_t second_axis(size_t v) {
     size_t none = a_.loops.size();
     if (std::any_of(a_.loops.begin(), a_.loops.end(), [](const LoopFacts& l) { return !l.global; })) return none;

@@ -42,7 +42,8 @@ std::vector<UOp*> both(const std::vector<UOp*>& a, const std::vector<UOp*>& b) {
   return out;
 }
 
-/// Several nests with Global ranges of their own (many small tensors in one kernel): each takes part in every group, with a share of its elements.
+/// Several nests with Global ranges of their own (many small tensors in one kernel): each takes part in every group, with a share of its
+/// elements.
 void share_groups(Splitter& s, const std::vector<std::vector<UOp*>>& globals, double cost, const Caps& caps) {
   std::vector<UOp*> all;
   for (const auto& g : globals)
@@ -56,7 +57,9 @@ void share_groups(Splitter& s, const std::vector<std::vector<UOp*>>& globals, do
     std::vector<UOp*> common = mine;  // ranges of all stores that have to do with these
     for (const auto& other : globals)
       if (!both(mine, other).empty()) common = both(common, other);
-    if (!common.empty()) shared.push_back(*std::max_element(common.begin(), common.end(), [](UOp* a, UOp* b) { return const_int(a->src[0]) < const_int(b->src[0]); }));
+    if (!common.empty())
+      shared.push_back(
+          *std::max_element(common.begin(), common.end(), [](UOp* a, UOp* b) { return const_int(a->src[0]) < const_int(b->src[0]); }));
   }
   for (UOp* r : all) {
     if (std::find(shared.begin(), shared.end(), r) != shared.end()) {

@@ -18,8 +18,8 @@ struct AxisPlan {
 /// Splits by the plans, inner loops first, so that each segment of an outer loop gets its own copy of them.
 void apply_plans(Splitter& splitter, std::vector<AxisPlan> plans);
 
-/// Decides how Global ranges become groups. order: from the one that should change fastest in a group; `unit`: elements that one turn of its
-/// body takes at least; `limit`: at most so many of them in one group (0: any). Updates the ranges in `plans` to the Loops made.
+/// Decides how Global ranges become groups. order: from the one that should change fastest in a group; `unit`: elements that one turn of
+/// its body takes at least; `limit`: at most so many of them in one group (0: any). Updates the ranges in `plans` to the Loops made.
 struct GroupRange {
   UOp* range;
   int64_t unit = 1, limit = 0, number = 0;

@@ -1,4 +1,4 @@
-#include "tensor/storage.h"
+#include "engine/storage.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,8 @@
 namespace tiny {
 namespace {
 
-/// Order of the dimensions in which (sizes, strides) walks memory densely from its start; empty if it leaves gaps, repeats or goes backwards.
+/// Order of the dimensions in which (sizes, strides) walks memory densely from its start; empty if it leaves gaps, repeats or goes
+/// backwards.
 bool dense_order(const Dims& sizes, const Dims& strides, SmallVec<int64_t, 6>* order) {
   for (size_t i = 0; i < sizes.size(); ++i) order->push_back(static_cast<int64_t>(i));
   std::stable_sort(order->begin(), order->end(), [&](int64_t a, int64_t b) {

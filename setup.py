@@ -17,13 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
 class Build(build_ext):
     def run(self):
-        package = os.path.join(
-    ROOT,
-    "torch_ext",
-    "torch_tiny") if self.inplace else os.path.join(
-        os.path.abspath(
-            self.build_lib),
-             "torch_tiny")
+        package = os.path.join(ROOT, "torch_ext" if self.inplace else self.build_lib, "torch_tiny")
         os.makedirs(package, exist_ok=True)
         if os.environ.get("TINY_CORE_DIST"):
             import compile_ext

@@ -14,16 +14,8 @@ import sysconfig
 import tarfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FLAGS = [
-    "-std=c++20",
-    "-O2",
-    "-DNDEBUG",
-    "-fPIC",
-    "-Wall",
-    "-Wno-unused-parameter",
-    "-ffp-contract=off",
-    "-fvisibility=hidden",
-     "-DFMT_HEADER_ONLY"]
+FLAGS = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-Wall", "-Wno-unused-parameter", "-ffp-contract=off", "-fvisibility=hidden",
+         "-DFMT_HEADER_ONLY"]
 
 
 def interface_hash(include):
@@ -73,9 +65,11 @@ def build(archive, package, work, jobs=None):
     core = unpack(archive, os.path.join(work, "core"))
     cxx, csrc = os.environ.get("CXX", "g++"), os.path.join(ROOT, "csrc")
     common = [cxx, *FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", *(f"-I{core}/{d}" for d in ("tinygrad_core", "include"))]
-    torch_flags = ["-DTORCH_EXTENSION_NAME=_C", "-I" + csrc, f"-isystem{torch_root}/include", f"-isystem{torch_root}/include/torch/csrc/api/include",
+    torch_include = torch_root + "/include"
+    torch_flags = ["-DTORCH_EXTENSION_NAME=_C", "-I" + csrc, "-isystem" + torch_include, f"-isystem{torch_include}/torch/csrc/api/include",
                    "-isystem" + sysconfig.get_path("include")]
-    headers_time = newest(glob.glob(csrc + "/**/*.h", recursive=True) + glob.glob(csrc + "/**/*.def", recursive=True) + [archive])
+    headers = glob.glob(csrc + "/**/*.h", recursive=True) + glob.glob(csrc + "/**/*.def", recursive=True)
+    headers_time = newest([*headers, archive])
 
     pch = os.path.join(work, "pch.h")
     compile_one([*common, *torch_flags, "-x", "c++-header"], os.path.join(csrc, "pch.h"), pch + ".gch", headers_time)
@@ -85,14 +79,15 @@ def build(archive, package, work, jobs=None):
     for source in glob.glob(csrc + "/**/*.cpp", recursive=True):
         name = os.path.relpath(source, csrc)
         lowering = name.startswith("lower" + os.sep)
-        units.append(([*common, "-I" + csrc] if lowering else [*common, *torch_flags,
-                     "-include", pch], source, os.path.join(work, name[:-4] + ".o")))
+        command = [*common, "-I" + csrc] if lowering else [*common, *torch_flags, "-include", pch]
+        units.append((command, source, os.path.join(work, name[:-4] + ".o")))
     with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
         list(pool.map(lambda unit: compile_one(*unit, headers_time), units))
 
     shutil.copy2(os.path.join(core, "lib", "libtinygrad_core.so"), package)
-    subprocess.run([cxx, "-shared", "-o", os.path.join(package, "_C.so"), *(u[2] for u in units), "-L" + package, "-ltinygrad_core",
-                    f"-L{torch_root}/lib", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", "-Wl,--as-needed", "-Wl,-rpath,$ORIGIN"], check=True)
+    libraries = ["-L" + package, "-ltinygrad_core", f"-L{torch_root}/lib", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    subprocess.run([cxx, "-shared", "-o", os.path.join(package, "_C.so"), *(u[2] for u in units), *libraries,
+                    "-Wl,--as-needed", "-Wl,-rpath,$ORIGIN"], check=True)
 
 
 if __name__ == "__main__":

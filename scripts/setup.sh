@@ -11,6 +11,7 @@ TOOLS=(cmake ninja-build ccache)
 
 say() { printf '%s\n' "setup: $*" >&2; }
 has_package() { [ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" = "install ok installed" ]; }
+apt_install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
 offered() { [ -n "$(apt-cache policy "$1" 2>/dev/null | grep 'Candidate:' | grep -v '(none)')" ]; }
 
 # The newest LLVM that is installed or offered; prints its version, or nothing when there is none from 19 on.
@@ -28,7 +29,9 @@ system_packages() {
   command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
   python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null \
     || missing+=(python3-dev)
-  if [ "$(id -u)" = 0 ] && { [ ${#missing[@]} -gt 0 ] || [ ${#optional[@]} -gt 0 ] || ! ls /usr/lib/llvm-*/lib/libLLVMOrcJIT.a >/dev/null 2>&1; }; then
+  local wanted=$(( ${#missing[@]} + ${#optional[@]} ))
+  ls /usr/lib/llvm-*/lib/libLLVMOrcJIT.a >/dev/null 2>&1 || wanted=$((wanted + 1))
+  if [ "$(id -u)" = 0 ] && [ "$wanted" -gt 0 ]; then
     say "apt-get update"
     apt-get update -qq >/dev/null || say "apt-get update failed; going on with the lists at hand"
   fi
@@ -42,9 +45,9 @@ system_packages() {
   [ ${#all[@]} -gt 0 ] || return 0
   if [ "$(id -u)" = 0 ]; then
     say "installing ${all[*]}"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${all[@]}" >/dev/null && return 0
+    apt_install "${all[@]}" && return 0
     say "installing all at once failed; trying them one by one"
-    for p in "${all[@]}"; do DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$p" >/dev/null || say "cannot install $p"; done
+    for p in "${all[@]}"; do apt_install "$p" || say "cannot install $p"; done
     return 0
   fi
   say "not root; for all of it run"
@@ -56,7 +59,9 @@ system_packages() {
 python_packages() {
   local venv=$1 python=${PYTHON:-}
   if [ -z "$python" ]; then
-    for python in python3.12 python3.11 python3; do command -v "$python" >/dev/null && "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null && break; done
+    for python in python3.12 python3.11 python3; do
+      "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null && break
+    done
   fi
   [ -x "$venv/bin/python" ] || { say "making $venv with $python"; "$python" -m venv "$venv"; }
   command -v cmake >/dev/null || PYTHON_PACKAGES+=(cmake)

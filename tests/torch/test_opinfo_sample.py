@@ -69,9 +69,8 @@ def compare(want, got, dtype, values=True):
         assert b.device.type == D
         assert a.dtype == b.dtype and a.shape == b.shape
         if values and a.layout == torch.strided:
-            loose = {"rtol": 2e-2,
-    "atol": 2e-2} if dtype == torch.bfloat16 else {"rtol": 2e-5,
-     "atol": 2e-5} if dtype == torch.float32 else {}
+            bound = {torch.bfloat16: 2e-2, torch.float32: 2e-5}.get(dtype)
+            loose = {"rtol": bound, "atol": bound} if bound else {}
             torch.testing.assert_close(b.cpu(), a, equal_nan=True, **loose)
 
 

@@ -83,8 +83,8 @@ def test_deepcopy():
 
 
 @pytest.mark.parametrize("make", (lambda d: torch.arange(4.0, device=d), lambda d: torch.ones(2, 3, dtype=torch.bool, device=d),
-                                  lambda d: torch.tensor([1.5, float("nan"), -float("inf")],
-                                                         device=d), lambda d: torch.zeros(0, 2, device=d),
+                                  lambda d: torch.tensor([1.5, float("nan"), -float("inf")], device=d),
+                                  lambda d: torch.zeros(0, 2, device=d),
                                   lambda d: torch.tensor(7, device=d), lambda d: torch.arange(5000, device=d).view(50, 100),
                                   lambda d: torch.ones(2, device=d, requires_grad=True), lambda d: torch.ones(3, dtype=torch.bfloat16, device=d)))
 def test_printing(make):

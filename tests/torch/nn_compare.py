@@ -12,11 +12,12 @@ def tensors(tree):
 
 
 def to(tree, device):
-    """The same tensors on `device`: leaves of their own, with the strides they had."""
+    """The same tensors on `device`: leaves of their own, with the strides they had, gaps included."""
     def move(t):
         if not isinstance(t, torch.Tensor):
             return t
-        return t.detach().to(device, copy=True).requires_grad_(t.requires_grad)
+        memory = t.detach().as_strided((t.untyped_storage().nbytes() // t.itemsize,), (1,), 0)
+        return memory.to(device, copy=True).as_strided(t.shape, t.stride(), t.storage_offset()).requires_grad_(t.requires_grad)
     return tree_map(move, tree)
 
 

@@ -166,6 +166,14 @@ def test_avg_pool(case):
         compare(lambda x: pool(x, kernel, stride, padding, ceil, include, 7), rand(2, 3, *size))
 
 
+def test_windows_of_strided_memory():
+    """Rows of a padded view that merge in memory: their number is a remainder, with a gate."""
+    x = torch.randn(487).as_strided((1, 3, 9, 9), (486, 162, 18, 2), 1)
+    compare(lambda x: F.avg_pool2d(x, 3, 1, 1), x)
+    compare(lambda x, w: F.conv2d(x, w, padding=1), x, rand(4, 3, 3, 3, grad=False))
+    compare(lambda x: F.pad(x, (1, 1, 1, 1)), x)
+
+
 @pytest.mark.parametrize("size,out", [((8, 6), (4, 3)), ((7, 5), (3, 4)), ((3, 4), (7, 8)),
                          ((5, 5), (1, 1)), ((6, 6), (6, 6)), ((4, 5, 6), (2, 3, 4)), ((4, 4, 2), (3, 6, 1))])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -210,6 +210,7 @@ struct Nested {
 
 bool try_factor(const Linear& rest, int64_t g, Nested& n) {
   n.head.terms.clear(), n.tail.terms.clear();
+  n.head.k = n.tail.k = 0;  // an earlier try may have left its own
   for (Term t : rest.terms) {
     if (t.c % g == 0) n.head.terms.push_back({t.u, t.c / g});
     else n.tail.terms.push_back(t);

@@ -349,8 +349,10 @@ Results max_pool3d(Args& a) {
   const Tensor& x = a.tensor(0);
   for (int64_t d = x.dim() == 5 ? 1 : 0; d < x.dim(); ++d)
     if (x.size(d) == 0)
-      fail(ErrorKind::Runtime, fmt::format("max_pool3d_with_indices: Expected input's non-batch dimensions to have positive length, but input has a shape of "
-                                           "{} and non-batch dimension {} has length zero!", sizes_text(x.sizes()), d));
+      fail(ErrorKind::Runtime,
+           fmt::format("max_pool3d_with_indices: Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                       "{} and non-batch dimension {} has length zero!",
+                       sizes_text(x.sizes()), d));
   return max_pool(a, 3);
 }
 Tensor max_pool2d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(7), 2); }

@@ -78,7 +78,7 @@ print('ok')
     assert run(code, TINY_DEVICE="CPU,CPU,CPU") == "ok"
 
 
-def test_import_opens_nothing_and_is_quick():
+def test_import_opens_nothing():
     code = """
 import time, torch
 torch.tiny.is_available(); torch.tiny.device_count(); torch.accelerator.is_available()
@@ -89,9 +89,12 @@ assert _C.device_opened(0)
 print('ok')
 """
     assert run(code) == "ok"
+
+
+def test_import_is_quick():
     code = "import time; t = time.perf_counter(); import torch; print(time.perf_counter() - t)"
     load = [min(float(run(code, TORCH_DEVICE_BACKEND_AUTOLOAD=on)) for _ in range(5)) for on in ("1", "0")]
-    assert load[0] - load[1] < 0.25, load  # 0.05 s on a quiet machine
+    assert load[0] - load[1] < 0.05, load
 
 
 def test_either_import_order():
@@ -177,7 +180,7 @@ torch.tiny.synchronize()
 torch.tiny.set_per_process_memory_fraction(0.0001)
 limit = int(torch.tiny.mem_get_info()[1] * 0.0001)
 try:
-    x = torch.ones(limit, device='tiny') + 1
+    x = torch.ones(limit * 100, device='tiny') + 1  # more than any segment that is held already
     x.cpu()
     raise SystemExit('no error')
 except torch.OutOfMemoryError as e:

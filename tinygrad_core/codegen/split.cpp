@@ -156,8 +156,8 @@ std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> s
     if (turns->is_const(0)) continue;
     if (!turns->is_const(1)) {
       p.turn = make_range(turns, out.empty() ? range_number(r) : numbers_.after(range_number(r)), range_axis(r));
-      // What a loop guards is tied to it through its arrays, lest it move out of it: a loop of at most one turn is an "if", whose number folds
-      // to 0; and a rest that may be empty has its first element beyond the end.
+      // What a loop guards is tied to it through its arrays, lest it move out of it: a loop of at most one turn is an "if", whose number
+      // folds to 0; and a rest that may be empty has its first element beyond the end.
       bool may_be_empty = !turns->is(Op::CONST) && (k > 0 || bounds(turns).hi <= 1 || bounds(extent).lo <= 0);
       if (may_be_empty)
         for (UOp* u : nest.nodes)

@@ -29,8 +29,8 @@ def stats(device=None):
 
 
 def history(device=None):
-    """The last flushes, oldest first. Each has: cause, where, hit, miss_reason, nodes, kernels, compiled, bytes, flops, schedule_ms, compile_ms,
-    submit_ms, kernel_names."""
+    """The last flushes, oldest first. Each has: cause, where, hit, miss_reason, nodes, kernels, compiled, bytes, flops, schedule_ms,
+    compile_ms, submit_ms, kernel_names."""
     return [types.SimpleNamespace(**record) for record in _C.history(_get_device_index(device))]
 
 
@@ -53,7 +53,8 @@ def explain(last=20, device=None, kernels=False):
     for i, r in enumerate(records, 1):
         ms = r.schedule_ms + r.compile_ms + r.submit_ms
         cache = "hit" if r.hit else "miss"
-        lines.append(f"{first + i:>4} {r.cause:<14} {r.nodes:>6} {r.kernels:>7} {r.compiled:>4} {r.bytes / 1e6:>9.2f} {ms:>9.2f}  {cache:<5} {r.where}")
+        lines.append(f"{first + i:>4} {r.cause:<14} {r.nodes:>6} {r.kernels:>7} {r.compiled:>4} {r.bytes / 1e6:>9.2f} "
+                     f"{ms:>9.2f}  {cache:<5} {r.where}")
         if not r.hit:
             lines.append(f"       missed: {r.miss_reason}")
         if kernels:

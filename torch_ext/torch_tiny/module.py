@@ -3,7 +3,8 @@ from torch_tiny import _C
 from torch_tiny.amp import get_amp_supported_dtype, is_bf16_supported  # noqa: F401
 from torch_tiny.device import (  # noqa: F401
     _DeviceGuard, _get_device_index, _utils, current_device, device, device_count, device_of, get_device_capability, get_device_name,
-    get_device_properties, init, is_available, is_initialized, set_device, synchronize, _exchange_device, _maybe_exchange_device, _is_in_bad_fork,
+    get_device_properties, init, is_available, is_initialized, set_device, synchronize, _exchange_device, _maybe_exchange_device,
+    _is_in_bad_fork,
     _lazy_call, _lazy_init)
 from torch_tiny.explain import explain, fallback_count, fallbacks, flush, history, live_nodes, set_flush_bound, stats  # noqa: F401
 from torch_tiny.memory import (  # noqa: F401

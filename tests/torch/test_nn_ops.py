@@ -78,7 +78,8 @@ def test_dot():
 
 
 def test_product_errors():
-    for f, args in [(torch.mm, (rand(2, 3), rand(4, 5))), (torch.bmm, (rand(2, 3, 4), rand(3, 4, 5))), (torch.mm, (rand(2, 3), rand(3, 4, dtype=torch.bfloat16))),
+    for f, args in [(torch.mm, (rand(2, 3), rand(4, 5))), (torch.bmm, (rand(2, 3, 4), rand(3, 4, 5))),
+                    (torch.mm, (rand(2, 3), rand(3, 4, dtype=torch.bfloat16))),
                     (torch.dot, (rand(3), rand(4))), (torch.mm, (rand(2), rand(2, 2)))]:
         expected, actual = raises_alike(f, *args)
         assert actual.splitlines()[0] == expected.splitlines()[0]

@@ -133,7 +133,7 @@ int condition_contraction(Work& w, int product, int64_t columns, DType dtype, co
       int wide = w.add(Op::CAST, dtype, w[base[side]].numel, {}, {base[side]});
       base[side] = w.add(Op::CONTIGUOUS, dtype, w[wide].numel, {}, {wide});
       o[side].widened = false, changed = true;
-    } else if (has_padding(w, base[side]) && reuse[side] >= 2) {
+    } else if (has_padding(w, base[side]) && reuse[side] >= kReuse) {
       base[side] = w.add(Op::CONTIGUOUS, w[base[side]].dtype, w[base[side]].numel, {}, {base[side]});
       changed = true;
     }

@@ -143,10 +143,14 @@ c10::intrusive_ptr<c10::StorageImpl> make_storage(c10::DeviceIndex index, size_t
   return storage;
 }
 
+bool is_ours(const c10::StorageImpl& storage) {
+  const c10::DataPtr& data = const_cast<c10::StorageImpl&>(storage)._mutable_data_ptr_no_checks();
+  return data.get_deleter() == &delete_memory && data.get_context() != nullptr;
+}
+
 Memory& memory_of(const c10::StorageImpl& storage) {
   const c10::DataPtr& data = const_cast<c10::StorageImpl&>(storage)._mutable_data_ptr_no_checks();
-  TORCH_CHECK(data.get_deleter() == &delete_memory && data.get_context() != nullptr,
-              "torch_tiny: this storage was not made on a tiny device, or its memory was released");
+  TORCH_CHECK(is_ours(storage), "torch_tiny: this storage was not made on a tiny device, or its memory was released");
   return *static_cast<Memory*>(data.get_context());
 }
 
@@ -170,7 +174,13 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes) {
   install_materializer(storage);
 }
 
+namespace {
+std::atomic<int64_t> materialized_count{0};
+}
+int64_t materialized() { return materialized_count.load(std::memory_order_relaxed); }
+
 void* materialize(c10::StorageImpl& storage) {
+  materialized_count.fetch_add(1, std::memory_order_relaxed);
   note_where();
   WithoutGil release;
   return guarded([&]() -> void* {

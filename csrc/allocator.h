@@ -25,6 +25,8 @@ void delete_memory(void* context);
 
 /// The Memory behind a storage. Throws if the storage was not made by our allocator (from_blob on the tiny device, a released storage).
 Memory& memory_of(const c10::StorageImpl& storage);
+/// Whether our allocator made it. Others are windows on memory whose address somebody asked for (torch.save and load make such).
+bool is_ours(const c10::StorageImpl& storage);
 inline Storage& storage_of(const c10::StorageImpl& storage) { return memory_of(storage).storage; }
 
 /// Changes a storage's size, keeping the common part of its contents.
@@ -32,5 +34,7 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes);
 
 /// Flushes, waits, pins; afterwards the storage's data pointer is the device address of its memory. Gives the GIL up while waiting.
 void* materialize(c10::StorageImpl& storage);
+/// How often that happened; for tests that operators do not ask for addresses.
+int64_t materialized();
 
 }  // namespace tiny::glue

@@ -81,6 +81,18 @@ void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
   after_operator(device_of(impl(dst)));
 }
 
+/// A tensor over memory that is not our allocator's, as a CPU tensor over the same memory; other tensors as they are.
+at::Tensor host_window(const at::Tensor& t) {
+  if (!is_tiny(t) || t.numel() == 0) return t;
+  const c10::StorageImpl& storage = *impl(t).unsafe_storage().unsafeGetStorageImpl();
+  if (is_ours(storage) || !device(t.device().index()).host_visible()) return t;
+  auto* base = static_cast<char*>(const_cast<void*>(storage.data()));
+  at::Tensor window = at::from_blob(base + t.storage_offset() * t.itemsize(), t.sizes(), t.strides(), t.options().device(c10::kCPU));
+  window._set_conj(t.is_conj());
+  window._set_neg(t.is_neg());
+  return window;
+}
+
 }  // namespace
 
 void read_bytes(const at::Tensor& t, int64_t offset, void* dst, size_t nbytes) {
@@ -131,12 +143,13 @@ void copy_from_cpu(const at::Tensor& dst, const at::Tensor& src) {
   if (!direct) copy_on_device(dst, target);
 }
 
-void copy_tensor(const at::Tensor& dst, const at::Tensor& src) {
-  if (dst.is_same(src)) return;
+void copy_tensor(const at::Tensor& to, const at::Tensor& from) {
+  if (to.is_same(from)) return;
+  const at::Tensor dst = host_window(to), src = host_window(from);
   check_broadcast(dst, src);
   if (dst.numel() == 0) return;
   if (!is_tiny(dst)) {
-    dst.copy_(to_cpu(src));
+    dst.copy_(is_tiny(src) ? to_cpu(src) : src);
   } else if (src.device() == dst.device() && convertible(src.scalar_type(), dst.scalar_type())) {
     copy_on_device(dst, src);
   } else if (is_tiny(src)) {  // between two devices, or a conversion that only the CPU knows

@@ -125,6 +125,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("device_name", [](int i) { return on_device(i, [](Device& d) { return d.name(); }); });
   m.def("host_visible", &host_visible);
   m.def("pin", &pin);
+  m.def("materialized", &materialized);
   m.def("host_alias", &host_alias);
   m.def("default_generator", &default_generator_object);
   m.def("synchronize", [](int i) { on_device(i, [](Device& d) { Engine::of(d).synchronize(); }); });

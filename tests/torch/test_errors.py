@@ -59,7 +59,7 @@ VALUES = {
     "negative index": (lambda d: torch.arange(5., device=d)[torch.tensor([-6], device=d)], "-6 is out of bounds"),
     "embedding": (lambda d: F.embedding(torch.tensor([9], device=d), torch.ones(4, 2, device=d)), "out of"),
     "gather": (lambda d: torch.ones(2, 2, device=d).gather(0, torch.full((2, 2), 5, device=d)), "5 is out of bounds"),
-    "index_select": (lambda d: torch.ones(3, device=d).index_select(0, torch.tensor([3], device=d)), "out of"),
+    "index_select": (lambda d: torch.arange(3., device=d).index_select(0, torch.tensor([3], device=d)), "out of"),
     "division": (lambda d: torch.ones(3, dtype=torch.int64, device=d) // torch.tensor([1, 0, 1], device=d), "ZeroDivisionError"),
 }
 

@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 
-import pytest
 import torch
 
 D = "tiny"
@@ -121,24 +120,31 @@ def test_storages():
     assert s.cpu()[0] == 0
 
 
-def _child(queue, back):
-    x = queue.get(timeout=120)
+PROCESSES = """
+import torch, torch.multiprocessing as mp
+
+def child(queue, back):
+    x = queue.get(timeout=200)
+    assert x.device.type == 'tiny'
     back.put((x * 2).cpu())
 
-
-@pytest.mark.parametrize("method", ["spawn"])
-def test_other_processes(method):
-    import torch.multiprocessing as mp
-
-    context = mp.get_context(method)
+if __name__ == '__main__':
+    context = mp.get_context('spawn')
     queue, back = context.Queue(), context.Queue()
-    child = context.Process(target=_child, args=(queue, back))
-    child.start()
-    queue.put(torch.arange(4., device=D))
-    result = back.get(timeout=120)
-    assert result.tolist() == [0, 2, 4, 6]
-    child.join(60)
-    assert child.exitcode == 0
+    process = context.Process(target=child, args=(queue, back))
+    process.start()
+    queue.put(torch.arange(4., device='tiny'))
+    print(back.get(timeout=200).tolist())
+    process.join(60)
+    assert process.exitcode == 0
+"""
+
+
+def test_other_processes(tmp_path):
+    path = tmp_path / "processes.py"
+    path.write_text(PROCESSES)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=400)
+    assert done.stdout.strip() == "[0.0, 2.0, 4.0, 6.0]", done.stderr
 
 
 def test_data_loader_with_workers():

@@ -35,18 +35,18 @@ at::Tensor nonzero(const at::Tensor& self) {
   if (!is_native(self.scalar_type())) return at::nonzero(self != at::zeros({}, self.options()));
   const int64_t n = self.dim();
   const at::Tensor flat = nonzero_flat(self);
-  at::Tensor out = make_empty({flat.numel(), n}, c10::kLong, self.device().index());
+  at::Tensor out = make_empty_strided({flat.numel(), n}, {1, flat.numel()}, c10::kLong, self.device().index());
   if (out.numel() == 0) return out;
   guarded([&] {
     GraphLock lock;
     const tiny::Tensor f = read(flat);
     const Dims strides = contiguous_strides(dims(self.sizes()));
-    std::vector<tiny::Tensor> columns;
+    std::vector<tiny::Tensor> rows;
     for (int64_t d = 0; d < n; ++d) {
       const auto size = constant(DType::i64, self.size(d)), stride = constant(DType::i64, strides[d]);
-      columns.push_back(binary(Op::MOD, f / stride, size).reshape({flat.numel(), 1}));
+      rows.push_back(binary(Op::MOD, f / stride, size).reshape({1, flat.numel()}));
     }
-    write(out, cat(columns, 1));
+    write(out, cat(rows, 0).transpose(0, 1));
   });
   after_operator(device_of(*out.unsafeGetTensorImpl()));
   return out;

@@ -100,7 +100,7 @@ bool is_composite(const c10::OperatorHandle& op) {
 /// PyTorch's functional and in-place forms of these take the address of what they write before they call the out= form (TensorIterator
 /// does), which would pin it in memory. We serve these forms ourselves.
 bool reads_addresses(const c10::OperatorHandle& functional) {
-  static const std::set<std::string> more{"aten::index.Tensor", "aten::mse_loss", "aten::smooth_l1_loss"};
+  static const std::set<std::string> more{"aten::glu", "aten::index.Tensor", "aten::mse_loss", "aten::smooth_l1_loss"};
   return is_structured(functional) && (functional.hasTag(at::Tag::pointwise) || more.count(toString(functional.operator_name())));
 }
 
@@ -120,6 +120,17 @@ void add_on_cpu(torch::Library& library, const CpuRow& row) {
   const Forms forms = other_forms(*op);
   for (const auto& form : {std::optional(*op), forms.in_place, forms.out})
     if (form) library.impl(short_name(*form).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CpuKernel>(row.reason)));
+}
+
+/// Pointwise operators that no row names: served on the CPU in all forms, for the same reason as in reads_addresses().
+void add_unnamed(torch::Library& library, std::set<std::string>& done) {
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || !reads_addresses(*op) || op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) continue;
+    if (done.insert(short_name(*op)).second)
+      library.impl(short_name(*op).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CpuKernel>("no lowering yet")));
+  }
 }
 
 void expand(torch::Library& library) {
@@ -150,6 +161,7 @@ void expand(torch::Library& library) {
     for (const auto& form : {forms.in_place, forms.out})
       if (form && (functional ? reads_addresses(*functional) : !is_composite(*form))) add_once(*form, row);
   }
+  add_unnamed(library, done);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { expand(m); }

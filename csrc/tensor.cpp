@@ -3,6 +3,8 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/TensorFactories.h>
 
+#include <atomic>
+
 #include "device_state.h"
 #include "errors.h"
 
@@ -125,6 +127,14 @@ at::Tensor make_result(const tiny::Tensor& value, c10::DeviceIndex index, const 
   }
   write(out, value);
   return out;
+}
+
+void after_operator(Device& d) {
+  static std::array<std::atomic<Engine*>, 64> engines{};  // Engine::of takes the lock
+  std::atomic<Engine*>& e = engines[static_cast<size_t>(d.index())];
+  Engine* engine = e.load(std::memory_order_acquire);
+  if (!engine) e.store(engine = &Engine::of(d), std::memory_order_release);
+  engine->after_operator();
 }
 
 void raise_two_devices(c10::Device a, c10::Device b) {

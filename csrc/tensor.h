@@ -43,7 +43,7 @@ at::Tensor make_empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, 
 at::Tensor make_result(const tiny::Tensor& value, c10::DeviceIndex index, const c10::TensorImpl* like = nullptr);
 
 /// Submits pending work if there is more of it than the bound. Call it without the graph lock.
-inline void after_operator(Device& d) { Engine::of(d).after_operator(); }
+void after_operator(Device& d);
 
 /// Raises what PyTorch raises when operators get tensors of two devices.
 [[noreturn]] void raise_two_devices(c10::Device a, c10::Device b);

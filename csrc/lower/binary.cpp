@@ -157,7 +157,8 @@ Tensor div_mode(Args& a) {
   DType d = a.common({0, 1});
   require_not_bool(a, d);
   Tensor x = operand(a, 0, d), y = operand(a, 1, d);
-  if (a.text(2) == "trunc") return is_float(d) ? (x / y).unary(Op::TRUNC).cast(d) : x / checked_divisor(y);
+  // The quotient is rounded to its type before it is truncated, as PyTorch does.
+  if (a.text(2) == "trunc") return is_float(d) ? (x / y).cast(d).cast(x.dtype()).unary(Op::TRUNC).cast(d) : x / checked_divisor(y);
   if (a.text(2) != "floor")
     fail(ErrorKind::Runtime, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
                              "'" + std::string(a.text(2)) + "'");

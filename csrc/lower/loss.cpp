@@ -71,7 +71,10 @@ Results nll_forward(Args& a) {
   Tensor picked = v.c == 0 ? full({v.n, v.s}, constant(c, 0.0)) : gather_flat(self, at).cast(c);
   Tensor loss = where(v.ignored, constant(c, 0.0), -(picked * v.weight));
   int64_t reduction = a.integer(3);
-  if (reduction == kNone) return {loss.reshape(a.tensor(1).sizes()).cast(d), full({}, constant(d, 0.0))};
+  if (reduction == kNone) {
+    Tensor weight = self.dim() == 1 ? v.weight.reshape({}).cast(d) : constant(d, 0.0);
+    return {loss.reshape(a.tensor(1).sizes()).cast(d), weight};
+  }
   Tensor total = loss.sum(), weight = v.weight.sum();
   return {(reduction == kMean ? total / weight : total).cast(d), weight.cast(d)};
 }

@@ -233,8 +233,9 @@ Results native_dropout(Args& a) {
 }
 
 Tensor native_dropout_backward(Args& a) {
-  Tensor g = widened(a, 0);
-  return (g * a.as(1, g.dtype()) * a.as(2, g.dtype())).cast(a.tensor(0).dtype());
+  DType d = a.common_float({0});
+  Tensor g = operand(a, 0, d);
+  return (g * a.as(1, g.dtype()) * a.as(2, g.dtype())).cast(d);
 }
 
 Results rrelu_with_noise(Args& a) {

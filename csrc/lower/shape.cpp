@@ -61,8 +61,9 @@ Tensor spaced_of_dtype(Args& a, DType d) {
 Tensor arange(Args& a) {
   bool integral = all_integers(a, {0, 1, 2});
   DType d = a.out_dtype(0, integral ? DType::i64 : DType::f32);
+  integral |= d == DType::i64;  // then the ends and the step are truncated
   double start = a.number(0), end = a.number(1), step = a.number(2, 1);
-  if (step == 0) fail(ErrorKind::Runtime, "step must be nonzero");
+  if (step == 0 || (integral && a.integer(2, 1) == 0)) fail(ErrorKind::Runtime, "step must be nonzero");
   if (!std::isfinite(start) || !std::isfinite(end)) fail(ErrorKind::Runtime, fmt::format("unsupported range: {} -> {}", start, end));
   if ((step > 0 && end < start) || (step < 0 && end > start))
     fail(ErrorKind::Runtime, "upper bound and larger bound inconsistent with step sign");

@@ -13,9 +13,30 @@ BIG = 4000  # elements: the interpreter is slow
 DTYPES = [torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.float64, torch.uint8]
 # Operators without any call that a lowering serves, and those that ask much of an interpreter.
 SLOW = ("linalg", "svd", "pinverse", "nn.functional.ctc", "lu", "eig", "cholesky", "geqrf", "ormqr", "fft", "stft", "istft", "masked.",
-        "jiterator", "ops.nvprims")
+        "jiterator", "ops.nvprims", "to_sparse")
+
+# Where a lowering differs from the CPU's kernel on purpose: row, part of the message, why.
+KNOWN = [
+    ("native_layer_norm", "float32 != torch.bfloat16", "statistics of half precision are f32, as on CUDA"),
+    ("native_group_norm", "float32 != torch.bfloat16", "the same"),
+    ("native_batch_norm", "float32 != torch.bfloat16", "the same"),
+    ("_native_batch_norm_legit", "float32 != torch.bfloat16", "the same"),
+    ("_batch_norm_with_update", "float32 != torch.bfloat16", "the same"),
+    ("native_layer_norm_backward", "float32[1], torch.float32[1], [1]", "of one element the gradient is 0; the CPU's has rounding errors"),
+    ("log_sigmoid_forward", "result 1", "the buffer is the CPU kernel's own; CUDA's has no elements either"),
+    ("kthvalue.values", "result 1", "which of equal elements is found is not determined"),
+    ("topk.values", "result 1", "the same"),
+    ("upsample_bilinear2d.out", "uint8", "the CPU interpolates bytes with 16-bit weights"),
+    ("upsample_bicubic2d.out", "uint8", "the same"),
+]
 
 report = lowerings.Report()
+
+
+def unexpected(faults):
+    """Faults without those that KNOWN explains."""
+    left = {row: [f for f in texts if not any(row.partition(".")[0] == r.partition(".")[0] and part in f for r, part, _ in KNOWN)] for row, texts in faults.items()}
+    return {row: texts for row, texts in left.items() if texts}
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +78,8 @@ def test_samples(op, dtype, shim):
     run(op, dtype, lowerings.Comparer(shim, mine))
     for row, n in mine.passed.items():
         report.passed[row] = report.passed.get(row, 0) + n
-    assert not mine.faults, "\n".join(f"{row}: {faults[0]}" for row, faults in mine.faults.items())
+    faults = unexpected(mine.faults)
+    assert not faults, "\n".join(f"{row}: {texts[0]}" for row, texts in faults.items())
 
 
 if __name__ == "__main__":  # a summary by row: python test_lowerings.py [part of an operator's name]
@@ -72,6 +94,6 @@ if __name__ == "__main__":  # a summary by row: python test_lowerings.py [part o
             run(op, dtype, comparer)
         except Exception as e:
             print(f"-- {op.formatted_name} {dtype}: {type(e).__name__}: {str(e)[:200]}")
-    for row, faults in sorted(report.faults.items()):
+    for row, faults in sorted(unexpected(report.faults).items()):
         print(f"{row}: {len(faults)} of {len(faults) + report.passed.get(row, 0)}\n    {faults[0][:500]}\n    {faults[-1][:300]}")
     print("never called:", " ".join(n for n in low.names if n not in report.passed and n not in report.faults))

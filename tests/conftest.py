@@ -19,11 +19,8 @@ def pytest_configure(config):
 
 # What is known not to work yet; docs/support.md names the same. A test that begins to pass is reported as XPASS: then its row goes.
 KNOWN_GAPS = {
-    "test_device.py::test_stream_and_event": "elapsed_time of torch.tiny.Event refuses a subclass of torch.Event",
     "test_device.py::test_import_is_quick": "loading the library with LLVM in it takes longer than 50 ms",
     "test_errors.py::test_at_the_next_read[index_select]": "an index into a tensor of one constant is not checked: the gather folds away",
-    "test_save.py::test_copies": "pickling a Parameter directly (torch.save and deepcopy work)",
-    "test_save.py::test_other_processes[spawn]": "tiny tensors cannot be sent to a spawned process",
     "test_examples.py::test_first_losses[resnet": "ResNet's losses drift from the CPU's after some steps",
     "test_opinfo_sample.py::test_forward[addbmm-bfloat16]": "addbmm rounds once where PyTorch rounds after every batch",
 }

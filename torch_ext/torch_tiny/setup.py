@@ -1,5 +1,7 @@
 """Makes "tiny" known to torch: name, module, methods, patches, hooks. Opens no device."""
+import atexit
 import os
+import sys
 
 import torch
 
@@ -23,8 +25,19 @@ def register():
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     register_optimizer_step_post_hook(_after_optimizer_step)
+    atexit.register(_tell_of_fallbacks)
 
 
 def _after_optimizer_step(optimizer, args, kwargs):
     """A training step ends here: what is pending is submitted, so that forward, backward and update are scheduled together."""
     _C.flush("step")
+
+
+def _tell_of_fallbacks():
+    """One line at exit, for people: what was slow without saying so."""
+    counts = _C.fallback_counts()
+    if not counts or os.environ.get("TINY_FALLBACK") or not sys.stderr.isatty():
+        return
+    names = sorted(counts, key=counts.get, reverse=True)
+    some = ", ".join(f"{name} {counts[name]}x" for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    print(f"torch_tiny: operators that ran on the CPU: {some}. TINY_FALLBACK=warn says where, TINY_FALLBACK=cpu silences this.", file=sys.stderr)

@@ -17,11 +17,16 @@ class Stream(torch.Stream):
         return super().__new__(cls, device=_device(device), priority=priority)
 
 
-class Event(torch.Event):
-    """A mark in a device's queue; knows when the queue passed it."""
+class _IsTinyEvent(type):
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, torch.Event) and instance.device.type == "tiny"
 
-    def __new__(cls, enable_timing=False, blocking=False, interprocess=False, **kwargs):
-        return super().__new__(cls, device="tiny", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+
+class Event(metaclass=_IsTinyEvent):
+    """A mark in a device's queue; knows when the queue passed it. Makes a plain torch.Event, whose methods take no subclass."""
+
+    def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
+        return torch.Event(device="tiny", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 def current_stream(device=None):

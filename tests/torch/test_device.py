@@ -31,8 +31,8 @@ def test_names():
 
 
 def test_names_that_torch_looks_up():
-    wanted = """is_available device_count current_device set_device device synchronize init is_initialized _lazy_init _lazy_call _is_in_bad_fork
-        manual_seed manual_seed_all initial_seed get_rng_state get_rng_state_all set_rng_state set_rng_state_all default_generators
+    wanted = """is_available device_count current_device set_device device synchronize init is_initialized _lazy_init _lazy_call
+        _is_in_bad_fork manual_seed manual_seed_all initial_seed get_rng_state get_rng_state_all set_rng_state set_rng_state_all default_generators
         get_amp_supported_dtype Stream Event stream current_stream set_stream get_device_properties get_device_name get_device_capability
         is_bf16_supported empty_cache memory_allocated max_memory_allocated memory_reserved memory_stats memory_summary
         reset_peak_memory_stats mem_get_info _utils""".split()

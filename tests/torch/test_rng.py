@@ -74,8 +74,13 @@ def test_fusion_does_not_change_numbers():
 
 
 def test_same_numbers_on_every_device():
-    code = "import torch; torch.manual_seed(5); print((torch.rand(8, device='tiny') * 2).tolist(), torch.randint(50, (8,), device='tiny').tolist())"
-    texts = {subprocess.run([sys.executable, "-c", code], env={**os.environ, "TINY_DEVICE": d}, capture_output=True, text=True, check=True).stdout
+    code = """
+import torch
+torch.manual_seed(5)
+print((torch.rand(8, device='tiny') * 2).tolist(), torch.randint(50, (8,), device='tiny').tolist())
+"""
+    options = {"capture_output": True, "text": True, "check": True}
+    texts = {subprocess.run([sys.executable, "-c", code], env={**os.environ, "TINY_DEVICE": d}, **options).stdout
              for d in ("CPU", "REF")}
     assert len(texts) == 1
 

@@ -40,4 +40,5 @@ def _tell_of_fallbacks():
         return
     names = sorted(counts, key=counts.get, reverse=True)
     some = ", ".join(f"{name} {counts[name]}x" for name in names[:5]) + (", ..." if len(names) > 5 else "")
-    print(f"torch_tiny: operators that ran on the CPU: {some}. TINY_FALLBACK=warn says where, TINY_FALLBACK=cpu silences this.", file=sys.stderr)
+    print(f"torch_tiny: operators that ran on the CPU: {some}. TINY_FALLBACK=warn says where, TINY_FALLBACK=cpu silences this.",
+          file=sys.stderr)

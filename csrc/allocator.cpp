@@ -131,7 +131,6 @@ c10::DataPtr allocate_on(c10::DeviceIndex index, size_t nbytes) {
   return guarded([&] {
     Device& d = device(index);
     mark_opened(index);
-    GraphLock lock;
     return c10::DataPtr(nbytes == 0 ? nullptr : placeholders().take(), new Memory(d, nbytes), &delete_memory, c10::Device(kTiny, index));
   });
 }

@@ -75,15 +75,15 @@ const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const
 
 /// What a written argument gets, in its dtype. Throws what PyTorch throws when the types or shapes do not fit.
 tiny::Tensor fit(const tiny::Tensor& value, const at::Tensor& target) {
+  const auto sizes = target.sizes();
+  TORCH_CHECK(int_array(value.sizes()) == sizes, "output with shape ", sizes, " doesn't match the broadcast shape ",
+              int_array(value.sizes()));
   const DType wanted = core_dtype(target.scalar_type());
   if (value.dtype() != wanted) {
     const auto from = torch_dtype(value.dtype());
     TORCH_CHECK(c10::canCast(from, target.scalar_type()), "result type ", from, " can't be cast to the desired output type ",
                 target.scalar_type());
   }
-  const auto sizes = target.sizes();
-  TORCH_CHECK(int_array(value.sizes()) == sizes, "output with shape ", sizes, " doesn't match the broadcast shape ",
-              int_array(value.sizes()));
   return value.dtype() == wanted ? value : value.cast(wanted);
 }
 

@@ -46,7 +46,7 @@ void register_fork_handlers() {
   static const bool once = [] {
     pthread_atfork([] { graph_mutex().lock(); }, [] { graph_mutex().unlock(); },
                    [] {
-                     new (&graph_mutex()) std::recursive_mutex;  // its owner was another thread id: the child cannot unlock it
+                     new (&graph_mutex()) GraphMutex;  // its owner was another thread id: the child cannot unlock it
                      after_fork_in_child();
                    });
     return true;

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "arithmetic.h"
 #include "boxed.h"
 #include "fallback.h"
 #include "lower/activation.h"
@@ -107,7 +108,9 @@ bool reads_addresses(const c10::OperatorHandle& functional) {
 void add(torch::Library& library, const Row& row, const c10::OperatorHandle& op) {
   const std::string name = short_name(op);
   table().lowered.insert(name);
-  library.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(make_plan(row, op))));
+  Plan plan = make_plan(row, op);
+  if (!register_arithmetic(library, op, plan))
+    library.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(std::move(plan))));
 }
 
 /// Some of PyTorch's kernels for every device check that the device is one of theirs, so these rows are registered too.

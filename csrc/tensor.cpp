@@ -3,8 +3,6 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/TensorFactories.h>
 
-#include <atomic>
-
 #include "device_state.h"
 #include "errors.h"
 
@@ -129,13 +127,7 @@ at::Tensor make_result(const tiny::Tensor& value, c10::DeviceIndex index, const 
   return out;
 }
 
-void after_operator(Device& d) {
-  static std::array<std::atomic<Engine*>, 64> engines{};  // Engine::of takes the lock
-  std::atomic<Engine*>& e = engines[static_cast<size_t>(d.index())];
-  Engine* engine = e.load(std::memory_order_acquire);
-  if (!engine) e.store(engine = &Engine::of(d), std::memory_order_release);
-  engine->after_operator();
-}
+void after_operator(Device& d) { Engine::of(d).after_operator(); }
 
 void raise_two_devices(c10::Device a, c10::Device b) {
   TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", a, " and ", b, "!");

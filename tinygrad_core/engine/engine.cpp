@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <unordered_dense/unordered_dense.h>
 
 #include "base/env.h"
@@ -19,8 +22,15 @@ constexpr size_t kFlushHistory = 256;
 constexpr size_t kMaxPlans = 512;     // programs kept; the least recently used go first
 constexpr size_t kSiteWindow = 24;    // writes that tell one place of a loop from another
 constexpr size_t kMaxSites = 64;
+constexpr int kUnlockedBuilds = 4;    // attempts to compile while other threads change the graph
 
 std::string (*where_hook)() = nullptr;
+
+/// Gives the graph lock up, which this thread holds once.
+struct GraphUnlock {
+  GraphUnlock() { graph_mutex().unlock(); }
+  ~GraphUnlock() { graph_mutex().lock(); }
+};
 
 double ms_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - t).count();
@@ -85,12 +95,12 @@ struct Engine::Impl {
 Engine::Engine(Device& device) : device_(device), impl_(new Impl(device)) { set_node_bound(env_int(Env::TINY_FLUSH_NODES)); }
 
 Engine& Engine::of(Device& device) {
-  static std::vector<Engine*>* engines = new std::vector<Engine*>;  // never freed: storages may outlive static destruction
+  static std::array<std::atomic<Engine*>, kMaxDevices> engines;  // never freed: storages may outlive static destruction
+  std::atomic<Engine*>& e = engines[static_cast<size_t>(device.index())];
+  if (Engine* made = e.load(std::memory_order_acquire)) return *made;
   GraphLock lock;
-  size_t i = static_cast<size_t>(device.index());
-  if (i >= engines->size()) engines->resize(i + 1, nullptr);
-  if (!(*engines)[i]) (*engines)[i] = new Engine(device);
-  return *(*engines)[i];
+  if (!e.load(std::memory_order_relaxed)) e.store(new Engine(device), std::memory_order_release);
+  return *e.load(std::memory_order_relaxed);
 }
 
 void Engine::set_where(std::string (*where)()) { where_hook = where; }
@@ -130,14 +140,16 @@ void Engine::set_node_bound(int64_t n) {
 /// Past half of the bound a flush waits for a place of the program where one was forced before, so that a loop is always cut at the same
 /// place and its pieces are found in the cache; at the bound it is forced, and the place remembered.
 void Engine::flush_at_bound() {
-  GraphLock lock;
-  Impl& i = *impl_;
-  uint64_t site = i.site();
-  bool known = std::find(i.sites.begin(), i.sites.end(), site) != i.sites.end();
-  if (!known && live_nodes() < i.base_nodes + i.node_bound) return;
-  if (!known) {
-    if (i.sites.size() >= kMaxSites) i.sites.erase(i.sites.begin());
-    i.sites.push_back(site);
+  {
+    GraphLock lock;
+    Impl& i = *impl_;
+    uint64_t site = i.site();
+    bool known = std::find(i.sites.begin(), i.sites.end(), site) != i.sites.end();
+    if (!known && live_nodes() < i.base_nodes + i.node_bound) return;
+    if (!known) {
+      if (i.sites.size() >= kMaxSites) i.sites.erase(i.sites.begin());
+      i.sites.push_back(site);
+    }
   }
   flush("bound");
 }
@@ -159,42 +171,39 @@ std::string Engine::Impl::why_missed() const {
   return fmt::format("node {}: {}, earlier {}", best, signature_text(signature(walk.nodes[best])), signature_text(nearest->nodes[best]));
 }
 
+/// Lists what is pending: storages and the nodes that they hold.
+void Engine::gather() {
+  Impl& i = *impl_;
+  i.storages.clear(), i.roots.clear();
+  for (Storage* s = i.head; s; s = s->next_)
+    if (s->is_pending()) i.storages.push_back(s), i.roots.push_back(s->value_.get());
+}
+
 void Engine::flush(const char* cause, bool wait) {
   GraphLock lock;
   Impl& i = *impl_;
   if (!i.head || i.flushing) return;
-  i.storages.clear(), i.roots.clear();
-  for (Storage* s = i.head; s;) {
-    Storage* next = s->next_;
-    if (s->is_pending()) i.storages.push_back(s), i.roots.push_back(s->value_.get());
-    s->prev_ = s->next_ = nullptr;
-    s->linked_ = false;
-    s = next;
-  }
-  i.head = i.tail = nullptr;
-  if (i.roots.empty()) return;
-
   FlushRecord record;
   record.cause = cause;
   if (where_hook) record.where = where_hook();
-  ++i.clock;
-  i.flushing = true;
-  struct Reset {
-    Impl& i;
-    Engine& e;
-    ~Reset() {
-      i.flushing = false;
-      e.set_node_bound(i.node_bound);
-    }
-  } reset{i, *this};
   try {
-    run(record, wait);
+    const std::shared_ptr<Plan> plan = find(record);
+    while (i.head) unlink(i.head);
+    if (!plan) return;  // nothing was pending, or another thread has flushed it while this one compiled
+    ++i.clock;
+    i.flushing = true;
+    struct Reset {
+      Impl& i;
+      Engine& e;
+      ~Reset() {
+        i.flushing = false;
+        e.set_node_bound(i.node_bound);
+      }
+    } reset{i, *this};
+    run(plan, record, wait);
   } catch (const Error& e) {
-    if (e.kind != ErrorKind::OutOfMemory || i.storages.size() == 1) {
-      fail(e.kind, e.what());
-      throw;
-    }
-    run_one_by_one(record, wait);
+    fail(e.kind, e.what());
+    throw;
   } catch (const std::exception& e) {
     fail(ErrorKind::Runtime, e.what());
     throw;
@@ -206,10 +215,86 @@ void Engine::flush(const char* cause, bool wait) {
 /// The storages of the flush hold no value any more; reading one says why.
 void Engine::fail(ErrorKind kind, const std::string& message) {
   for (Storage* s : impl_->storages) {
+    unlink(s);
     s->value_ = Ref();
     s->failed_ = message;
     s->failed_kind_ = kind;
   }
+}
+
+/// The program for the listed values; null if this process has not built it. Leaves its key.
+std::shared_ptr<Plan> Engine::known(Hash128* key) {
+  Impl& i = *impl_;
+  i.walk.run(i.roots);
+  *key = i.walk.key;
+  for (Storage* s : i.storages) key->lo = mix(key->lo, static_cast<uint64_t>(s->pinned_) | s->nbytes_ << 1);
+  auto it = i.plans.find(*key);
+  return it != i.plans.end() && it->second->nodes.size() == i.walk.nodes.size() ? it->second : nullptr;
+}
+
+/// The program for all that is pending, which is listed afterwards; null if nothing is. A program that is missing is compiled without
+/// the lock. Other threads may then write to storages or drop them, so what is pending is looked at again; should they do so every
+/// time, the lock is kept at last. Whoever calls with the lock held has references into the graph: then it is kept, too.
+std::shared_ptr<Plan> Engine::find(FlushRecord& record) {
+  Impl& i = *impl_;
+  record.hit = true;
+  for (int attempt = 0;; ++attempt) {
+    gather();
+    if (i.roots.empty()) return nullptr;
+    Hash128 key;
+    if (std::shared_ptr<Plan> plan = known(&key)) return plan;
+    record.hit = false;
+    build(key, record, attempt < kUnlockedBuilds && graph_mutex().depth() == 1);
+  }
+}
+
+/// Schedules and compiles the program with this key.
+void Engine::build(const Hash128& key, FlushRecord& record, bool unlock) {
+  Impl& i = *impl_;
+  auto start = std::chrono::steady_clock::now();
+  record.miss_reason = i.why_missed();
+  std::vector<int64_t> leaf_bytes;
+  for (const Leaf& l : i.walk.leaves) leaf_bytes.push_back(static_cast<int64_t>(l.buffer->nbytes));
+  std::unique_ptr<Schedule> schedule = make_schedule(i.walk.nodes, i.walk.roots, leaf_bytes, i.walk.donated, device_.caps());
+  record.schedule_ms += ms_since(start);
+  std::vector<NodeSignature> signatures;
+  for (const UOp* u : i.walk.nodes) signatures.push_back(signature(u));
+  std::vector<Ref> held;  // so that no other node gets the address of one of these
+  for (UOp* root : i.roots) held.push_back(Ref::share(root));
+  start = std::chrono::steady_clock::now();
+  std::shared_ptr<Plan> plan;
+  int compiled = 0;
+  try {
+    std::optional<GraphUnlock> unlocked;
+    if (unlock) unlocked.emplace();
+    plan = compile(*schedule, &compiled);
+  } catch (...) {
+    if (unlock) keep_listed(held);
+    throw;
+  }
+  record.compile_ms += ms_since(start), record.compiled += compiled;
+  i.stats.kernels_compiled += compiled;
+  plan->nodes = std::move(signatures);
+  plan->last_used = i.clock;  // before room is made: the newest is never the oldest
+  i.plans[key] = plan;
+  forget_old_plans();
+}
+
+std::shared_ptr<Plan> Engine::compile(Schedule& schedule, int* compiled) {
+  std::vector<const ScheduledItem*> kernels;
+  for (const ScheduledItem& item : schedule.items)
+    if (item.kind == ScheduledItem::Kernel) kernels.push_back(&item);
+  IrScope scope(schedule.arena);
+  return make_plan(schedule, impl_->kernels.get(kernels, compiled));
+}
+
+/// Lists again those storages that still hold one of `values`: the others were written or dropped without the lock.
+void Engine::keep_listed(const std::vector<Ref>& values) {
+  Impl& i = *impl_;
+  ankerl::unordered_dense::set<const UOp*> known;
+  for (const Ref& v : values) known.insert(v.get());
+  gather();
+  std::erase_if(i.storages, [&](const Storage* s) { return !known.count(s->value_.get()); });
 }
 
 /// Out of memory: each value by itself, so that only those which do not fit are lost.
@@ -220,60 +305,33 @@ void Engine::run_one_by_one(FlushRecord& record, bool wait) {
     i.storages = {s};
     i.roots = {s->value_.get()};
     try {
-      run(record, wait);
+      Hash128 key;
+      std::shared_ptr<Plan> plan = known(&key);
+      if (!plan) build(key, record, false), plan = known(&key);
+      submit(plan, wait);
     } catch (const Error& e) {
       fail(e.kind, e.what());
     }
   }
 }
 
-std::shared_ptr<Plan> Engine::build(FlushRecord& record) {
+void Engine::run(const std::shared_ptr<Plan>& plan, FlushRecord& record, bool wait) {
   Impl& i = *impl_;
-  auto start = std::chrono::steady_clock::now();
-  record.miss_reason = i.why_missed();
-  std::vector<int64_t> leaf_bytes;
-  for (const Leaf& l : i.walk.leaves) leaf_bytes.push_back(static_cast<int64_t>(l.buffer->nbytes));
-  std::unique_ptr<Schedule> schedule = make_schedule(i.walk.nodes, i.walk.roots, leaf_bytes, i.walk.donated, device_.caps());
-  record.schedule_ms = ms_since(start);
-  std::vector<const ScheduledItem*> kernels;
-  for (const ScheduledItem& item : schedule->items)
-    if (item.kind == ScheduledItem::Kernel) kernels.push_back(&item);
-  start = std::chrono::steady_clock::now();
-  IrScope scope(schedule->arena);
-  std::shared_ptr<Plan> plan = make_plan(*schedule, i.kernels.get(kernels, &record.compiled));
-  record.compile_ms = ms_since(start);
-  for (const UOp* u : i.walk.nodes) plan->nodes.push_back(signature(u));
-  return plan;
-}
-
-void Engine::run(FlushRecord& record, bool wait) {
-  Impl& i = *impl_;
-  i.walk.run(i.roots);
-  Hash128 key = i.walk.key;
-  for (Storage* s : i.storages) key.lo = mix(key.lo, static_cast<uint64_t>(s->pinned_) | s->nbytes_ << 1);
   ++i.stats.flushes;
+  ++(record.hit ? i.stats.hits : i.stats.misses);
   i.stats.nodes_scheduled += static_cast<int64_t>(i.walk.nodes.size());
   record.nodes = static_cast<int>(i.walk.nodes.size());
-  auto it = i.plans.find(key);
-  std::shared_ptr<Plan> plan;
-  if (it != i.plans.end() && it->second->nodes.size() == i.walk.nodes.size()) {
-    plan = it->second;
-    record.hit = true;
-    ++i.stats.hits;
-  } else {
-    ++i.stats.misses;
-    plan = build(record);
-    i.stats.kernels_compiled += record.compiled;
-    plan->last_used = i.clock;  // before room is made: the newest is never the oldest
-    i.plans[key] = plan;
-    forget_old_plans();
-  }
   plan->last_used = i.clock;
   record.kernels = plan->kernel_count, record.flops = plan->flops, record.bytes = plan->bytes;
   record.kernel_names = plan->names;
   i.stats.kernels_run += plan->kernel_count;
   auto start = std::chrono::steady_clock::now();
-  submit(plan, wait);
+  try {
+    submit(plan, wait);
+  } catch (const Error& e) {
+    if (e.kind != ErrorKind::OutOfMemory || i.storages.size() == 1) throw;
+    run_one_by_one(record, wait);
+  }
   record.submit_ms = ms_since(start);
   TINY_LOG(1, flush, "flush {} ({}): {} nodes, {} kernels, {}{}", i.clock, record.cause, record.nodes, record.kernels,
            record.hit ? "hit" : "miss: ", record.miss_reason);

@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "engine/storage.h"
 
 namespace tiny {
 
 struct Plan;
+struct Schedule;
 
 /// What one flush did; the last kFlushHistory of them are kept for explain().
 struct FlushRecord {
@@ -54,9 +56,14 @@ class Engine {
   void note_write(const UOp* value);     // remembers where in the program we are, for stable cuts
   /// Waits for the buffer's work and raises a fault that a kernel reported.
   void wait_and_check(uint64_t ticket);
-  void run(FlushRecord& record, bool wait);
+  void gather();
+  std::shared_ptr<Plan> known(Hash128* key);
+  std::shared_ptr<Plan> find(FlushRecord& record);
+  void build(const Hash128& key, FlushRecord& record, bool unlock);
+  std::shared_ptr<Plan> compile(Schedule& schedule, int* compiled);
+  void keep_listed(const std::vector<Ref>& values);
+  void run(const std::shared_ptr<Plan>& plan, FlushRecord& record, bool wait);
   void run_one_by_one(FlushRecord& record, bool wait);
-  std::shared_ptr<Plan> build(FlushRecord& record);
   void submit(const std::shared_ptr<Plan>& plan, bool wait);
   void move_to_pinned(Storage* s, Buffer* from, bool wait);
   void fail(ErrorKind kind, const std::string& message);

@@ -25,6 +25,15 @@ bool dense_order(const Dims& sizes, const Dims& strides, SmallVec<int64_t, 6>* o
   return true;
 }
 
+/// Whether (sizes, strides) from offset 0 are `numel` elements one after another.
+bool is_flat(const Dims& sizes, const Dims& strides, int64_t offset, int64_t numel) {
+  if (offset != 0) return false;
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0; expected *= sizes[i])
+    if (strides[i] != expected && sizes[i] != 1) return false;
+  return expected == numel;
+}
+
 }  // namespace
 
 Storage::Storage(Device& device, size_t nbytes) : device_(&device), nbytes_(nbytes) {}
@@ -81,12 +90,14 @@ Tensor Storage::read(DType dtype, const Dims& sizes, const Dims& strides, int64_
   check_readable();
   if (product(sizes) == 0) return empty_value(sizes, dtype);
   Ref& v = as(dtype);
+  if (is_flat(sizes, strides, offset, v->numel)) return Tensor(v, sizes);
   return Tensor(v, Dims{v->numel}).view(sizes, strides, offset);
 }
 
 void Storage::write(const Dims& sizes, const Dims& strides, int64_t offset, const Tensor& value) {
   if (value.numel() == 0) return;
   int64_t n = static_cast<int64_t>(nbytes_) / itemsize(value.dtype());
+  if (is_flat(sizes, strides, offset, n)) return set(value.ref());
   Dims order;
   if (offset == 0 && value.numel() == n && dense_order(sizes, strides, &order)) {
     Tensor t = value.permute(order);
@@ -152,9 +163,14 @@ void Storage::copy_in(size_t offset, const void* src, size_t n) {
 }
 
 Buffer* Storage::settle(const char* cause, bool own) {
+  bool pending = false;
+  {
+    GraphLock lock;
+    check_readable();
+    pending = is_pending();
+  }
+  if (pending) Engine::of(*device_).flush(cause, true);  // without the lock: it may compile
   GraphLock lock;
-  check_readable();
-  if (is_pending()) Engine::of(*device_).flush(cause, true);
   check_readable();
   if (own) own_buffer();
   else realize(cause);

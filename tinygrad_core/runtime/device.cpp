@@ -82,7 +82,6 @@ constexpr DeviceRow kDevices[] = {
 #define DEVICE(name, open, meaning) {#name, open, meaning},
 #include "runtime/device.def"
 };
-constexpr int kMaxDevices = 64;
 
 struct Registry {
   std::mutex mutex;
@@ -144,7 +143,7 @@ struct ForkHandlers {
     each([](Device& d) { d.after_fork(true); });
     registry().mutex.unlock();
     // A recursive mutex knows its owner by a thread number that changed with the fork, so it cannot be unlocked here.
-    new (&graph_mutex()) std::recursive_mutex;
+    new (&graph_mutex()) GraphMutex;
   }
   static void at_exit() {
     if (registry().pid == getpid()) each([](Device& d) { d.stop(); });

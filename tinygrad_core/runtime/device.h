@@ -124,6 +124,7 @@ class Device {
   Buffer* error_ = nullptr;
 };
 
+inline constexpr int kMaxDevices = 64;
 /// tiny:0, tiny:1 ... as TINY_DEVICE says ("CPU", "REF", "NULL,CPU:1"). Counting opens nothing; device(i) opens on first use.
 int device_count();
 Device& device(int index);

@@ -57,8 +57,8 @@ void give(UOp* u) {
 
 }  // namespace
 
-std::recursive_mutex& graph_mutex() {
-  static auto* m = new std::recursive_mutex;  // outlives every tensor, also those freed at exit
+GraphMutex& graph_mutex() {
+  static auto* m = new GraphMutex;  // outlives every tensor, also those freed at exit
   return *m;
 }
 

@@ -1,6 +1,9 @@
 // The tensor graph's nodes: making and owning them. All of it needs the graph lock (one for the process; never held while
 // compiling or waiting for a device).
 #pragma once
+#include <pthread.h>
+
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -8,9 +11,34 @@
 
 namespace tiny {
 
-std::recursive_mutex& graph_mutex();
-struct GraphLock : std::lock_guard<std::recursive_mutex> {
-  GraphLock() : std::lock_guard<std::recursive_mutex>(graph_mutex()) {}
+/// Recursive; a thread that holds it takes it again for next to nothing.
+class GraphMutex {
+ public:
+  void lock() {
+    const pthread_t self = pthread_self();
+    if (owner_.load(std::memory_order_relaxed) != self) {
+      mutex_.lock();
+      owner_.store(self, std::memory_order_relaxed);
+    }
+    ++depth_;
+  }
+  void unlock() {
+    if (--depth_ > 0) return;
+    owner_.store(pthread_t{}, std::memory_order_relaxed);
+    mutex_.unlock();
+  }
+  /// How often the calling thread, which holds it, has taken it.
+  int depth() const { return depth_; }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<pthread_t> owner_{};
+  int depth_ = 0;
+};
+
+GraphMutex& graph_mutex();
+struct GraphLock : std::lock_guard<GraphMutex> {
+  GraphLock() : std::lock_guard<GraphMutex>(graph_mutex()) {}
 };
 
 namespace detail {

@@ -143,6 +143,15 @@ def addresses_of_older_torch():
 
     torch.Tensor.data_ptr, torch.UntypedStorage.data_ptr = tensor_data_ptr, storage_data_ptr
 
+    def with_memory(method):
+        def call(self, *args, **kwargs):
+            storage_data_ptr(self)
+            return method(self, *args, **kwargs)
+        return call
+
+    for name in ("_set_from_file", "_write_file", "__setitem__", "__getitem__", "fill_"):  # these use the memory from C++
+        setattr(torch.UntypedStorage, name, with_memory(getattr(torch.UntypedStorage, name)))
+
 
 PATCHES = (names_of_older_torch, addresses_of_older_torch, repr_copies_once, dlpack_names_the_device, saving_does_not_pin,
            tensors_travel_between_processes, lazy_modules_move)

@@ -146,6 +146,26 @@ Tensor gather(Args& a) {
   return gather_flat(self, positions_along(self.sizes(), d, at)).reshape(given.sizes());
 }
 
+/// The first `size` places that are not zero, filled up with rows of fill_value: no read of the number.
+Tensor nonzero_static(Args& a) {
+  const Tensor& x = a.tensor(0);
+  int64_t size = a.integer(1), n = x.numel();
+  if (size < 0) fail(ErrorKind::Runtime, fmt::format("nonzero_static: 'size' must be an non-negative integer"));
+  Tensor fill = scalar(DType::i64, a.integer(2, -1));
+  if (size == 0 || x.dim() == 0 || n == 0) return full({size, x.dim()}, fill);
+  Tensor flat = x.reshape({n}), set = ne(flat, constant(x.dtype(), int64_t{0}));
+  Tensor rank = set.cast(DType::i64).scan(Op::ADD, 0) - index_constant(1);
+  Tensor at = where(binary(Op::AND, set, lt(rank, index_constant(size))), rank, index_constant(-1));
+  Tensor place = scatter_rows(full({size, 1}, index_constant(-1)), at, iota(n).reshape({n, 1}), Op::NOOP).contiguous();
+  std::vector<Tensor> columns;
+  Dims strides = contiguous_strides(x.sizes());
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    Tensor coordinate = binary(Op::MOD, place / index_constant(strides[d]), index_constant(x.size(d)));
+    columns.push_back(where(lt(place, index_constant(0)), fill, coordinate));
+  }
+  return cat(columns, 1);
+}
+
 Tensor take(Args& a) {
   const Tensor &x = a.tensor(0), &index = a.tensor(1);
   if (index.dtype() != DType::i64)

@@ -8,6 +8,7 @@ namespace tiny::lower {
 Tensor index_tensor(Args& a);
 Tensor index_select(Args& a);     // (self, dim, index 1-d or 0-d)
 Tensor gather(Args& a);           // (self, dim, index, sparse_grad)
+Tensor nonzero_static(Args& a);   // (self, *, size, fill_value)
 Tensor take(Args& a);             // (self, index): self as 1-d
 Tensor embedding(Args& a);        // (weight [V, D], indices, ...)
 Tensor embedding_dense_backward(Args& a);  // (grad, indices, num_weights, padding_idx, scale_grad_by_freq)

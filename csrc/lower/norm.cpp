@@ -244,4 +244,36 @@ Results batch_norm_update_stats(Args& a) {
   return {mean, var, running(a, 1, mean, 3), running(a, 2, unbiased(var, elements_per_channel(x)), 3)};
 }
 
+namespace {
+
+/// All dimensions but `dim`.
+Dims other_axes(const Tensor& x, int64_t dim) {
+  Dims axes;
+  int64_t kept = wrap_dim(dim, x.dim());
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (d != kept) axes.push_back(d);
+  return axes;
+}
+
+/// A sum over these axes, dimensions kept; no axes: the value itself.
+Tensor sum_over(const Tensor& x, const Dims& axes) { return axes.empty() ? x : x.sum(axes, true); }
+
+}  // namespace
+
+Results weight_norm(Args& a) {
+  const Tensor& v = a.tensor(0);
+  DType d = v.dtype(), c = compute_dtype(d);
+  Tensor x = v.cast(c), norms = sqrt(sum_over(x * x, other_axes(v, a.integer(2, 0))));
+  return {(x * (a.tensor(1).cast(c) / norms)).cast(d), norms.cast(c == d ? d : DType::f32)};
+}
+
+Results weight_norm_backward(Args& a) {
+  const Tensor& v = a.tensor(1);
+  DType d = v.dtype(), c = compute_dtype(d);
+  Tensor grad = a.tensor(0).cast(c), x = v.cast(c), g = a.tensor(2).cast(c), norms = a.tensor(3).cast(c);
+  Tensor along = sum_over(grad * x, other_axes(v, a.integer(4)));
+  Tensor grad_v = g / norms * (grad - x * (along / (norms * norms)));
+  return {grad_v.cast(d), (along / norms).cast(a.tensor(2).dtype())};
+}
+
 }  // namespace tiny::lower

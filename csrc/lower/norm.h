@@ -34,4 +34,7 @@ Tensor batch_norm_elemt(Args& a);
 /// batch_norm_update_stats(input, running_mean?, running_var?, momentum) -> mean, var, then the new running statistics
 Results batch_norm_update_stats(Args& a);
 
+Results weight_norm(Args& a);           // _weight_norm_interface(v, g, dim) -> w, norms
+Results weight_norm_backward(Args& a);  // (grad_w, saved_v, saved_g, saved_norms, dim) -> grad_v, grad_g
+
 }  // namespace tiny::lower

@@ -342,6 +342,65 @@ Results adaptive_max_pool(Args& a, size_t n, const char* name) {
   return greatest(values, where(inside, flat, index_constant(kNowhere)), n, sizes);
 }
 
+/// Where the windows of a fractional pooling begin along dimension d, [L, O]: steps of equal mean length, shifted by a random number.
+Tensor random_starts(const Tensor& sample, int64_t in, int64_t out, int64_t kernel) {
+  Tensor last = index_constant(in - kernel), o = iota_along(2, 1, out);
+  if (out == 1) return last.expand({sample.numel(), 1});
+  Tensor u = sample.reshape({sample.numel(), 1}), alpha = constant(u.dtype(),
+      static_cast<double>(in - kernel)) / static_cast<double>(out - 1);
+  Tensor start = ((o.cast(u.dtype()) + u) * alpha).cast(DType::i64) - (u * alpha).cast(DType::i64);
+  return where(eq(o, index_constant(out - 1)), last, start);
+}
+
+Results fractional_max_pool(Args& a, size_t n) {
+  const Tensor &x = a.tensor(0), &samples = a.tensor(3);
+  Dims kernel = a.ints(1), out = a.ints(2), sizes = with_trailing(x, out), in(x.sizes().end() - n, x.sizes().end());
+  if (any_zero(sizes)) return {zeros(sizes, x.dtype()), zeros(sizes, DType::i64)};
+  int64_t lead = product(std::span<const int64_t>(x.sizes().data(), x.sizes().size() - n));
+  Tensor u = samples.cast(compute_dtype(samples.dtype())).reshape({lead, static_cast<int64_t>(n)}), where_is;
+  for (size_t d = 0; d < n; ++d) {
+    // In two dimensions the first random number is for the width.
+    Tensor start = random_starts(u.select(1, static_cast<int64_t>(n == 2 ? 1 - d : d)), in[d], out[d], kernel[d]);
+    Dims shape(1 + 2 * n, 1);
+    shape[0] = lead, shape[1 + d] = out[d];
+    Tensor at = start.reshape(shape) + iota_along(1 + 2 * n, 1 + n + d, kernel[d]);
+    where_is = where_is.defined() ? where_is * index_constant(in[d]) + at : at;
+  }
+  Tensor values = gather_flat(x, where_is + iota_along(1 + 2 * n, 0, lead, product(in)));
+  return greatest(values, where_is, n, sizes);
+}
+
+/// Elements at the places that a pooling took them from, zeros elsewhere; of several the last.
+Tensor max_unpool(Args& a, size_t n) {
+  const Tensor &x = a.tensor(0), &indices = a.tensor(1);
+  const Dims& out = a.ints(2);
+  if (indices.dtype() != DType::i64)
+    fail(ErrorKind::Runtime, fmt::format("elements in indices should be type int64 but got: {}", scalar_type_name(indices.dtype())));
+  if (out.size() != n) fail(ErrorKind::Runtime, fmt::format("There should be exactly {} elements in output_size, but got {} elements.",
+      n, out.size()));
+  if (x.dim() != static_cast<int64_t>(n) + 1 && x.dim() != static_cast<int64_t>(n) + 2)
+    fail(ErrorKind::Runtime, fmt::format("Input to max_unpooling{}d should be a {}d or {}d Tensor, but got a tensor with {} dimensions",
+        n, n + 1, n + 2, x.dim()));
+  if (!(indices.sizes() == x.sizes()))
+    fail(ErrorKind::Runtime, fmt::format("Expected shape of indices to be same as that of the input tensor ({}) but got indices "
+        "tensor with shape: {}",
+                                         sizes_text(x.sizes()), sizes_text(indices.sizes())));
+  for (int64_t d = x.dim() - static_cast<int64_t>(n) - 1; d < x.dim(); ++d)
+    if (x.size(d) == 0)
+      fail(ErrorKind::Runtime, fmt::format("max_unpooling{}d(): Expected input to have non-zero size for non-batch dimensions, but "
+          "got {}", n, sizes_text(x.sizes())));
+  if (n == 3)
+    for (int64_t s : a.ints(3))
+      if (s <= 0) fail(ErrorKind::Runtime, "strides should be greater than zero, but got stride: " + sizes_text(a.ints(3)));
+  Dims sizes = with_trailing(x, out);
+  if (any_zero(sizes) || x.numel() == 0) return zeros(sizes, x.dtype());
+  int64_t volume = product(out), lead = product(sizes) / volume, each = x.numel() / lead;
+  Tensor ok = binary(Op::AND, ge(indices, index_constant(0)), lt(indices, index_constant(volume)));
+  Tensor at = check(indices, ok, "Found an invalid max index: {} (the output has {} elements a plane)", volume).reshape({lead, each, 1});
+  Tensor place = at + iota_along(3, 0, lead, volume);
+  return scatter_flat(zeros({product(sizes)}, x.dtype()), place, x.reshape({lead, each, 1}), Op::NOOP).reshape(sizes);
+}
+
 }  // namespace
 
 Results max_pool2d(Args& a) { return max_pool(a, 2); }
@@ -369,5 +428,12 @@ Results adaptive_max_pool2d(Args& a) { return adaptive_max_pool(a, 2, "adaptive_
 Results adaptive_max_pool3d(Args& a) { return adaptive_max_pool(a, 3, "adaptive_max_pool3d"); }
 Tensor adaptive_max_pool2d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(2), 2); }
 Tensor adaptive_max_pool3d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(2), 3); }
+
+Results fractional_max_pool2d(Args& a) { return fractional_max_pool(a, 2); }
+Results fractional_max_pool3d(Args& a) { return fractional_max_pool(a, 3); }
+Tensor fractional_max_pool2d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(4), 2); }
+Tensor fractional_max_pool3d_backward(Args& a) { return scatter_gradient(a.tensor(0), a.tensor(1), a.tensor(4), 3); }
+Tensor max_unpool2d(Args& a) { return max_unpool(a, 2); }
+Tensor max_unpool3d(Args& a) { return max_unpool(a, 3); }
 
 }  // namespace tiny::lower

@@ -22,4 +22,11 @@ Results adaptive_max_pool3d(Args& a);
 Tensor adaptive_max_pool2d_backward(Args& a); // (grad, self, indices)
 Tensor adaptive_max_pool3d_backward(Args& a);
 
+Results fractional_max_pool2d(Args& a);         // (self, kernel_size, output_size, random_samples) -> values, indices
+Results fractional_max_pool3d(Args& a);
+Tensor fractional_max_pool2d_backward(Args& a);  // (grad_output, self, kernel_size, output_size, indices)
+Tensor fractional_max_pool3d_backward(Args& a);
+Tensor max_unpool2d(Args& a);                    // (self, indices, output_size)
+Tensor max_unpool3d(Args& a);                    // (self, indices, output_size, stride, padding)
+
 }  // namespace tiny::lower

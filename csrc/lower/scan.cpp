@@ -43,14 +43,14 @@ Results cummax(Args& a) { return running(a, Op::MAX); }
 Results cummin(Args& a) { return running(a, Op::MIN); }
 
 /// Hillis and Steele's scan: after the step of distance s, element i covers the 2s elements up to itself. Each step is a cut: it reads
-/// the one before at two places.
+/// the one before at two places. In f64, as PyTorch: the gradient takes differences of such sums.
 Tensor logcumsumexp(Args& a) {
   const Tensor& x = a.tensor(0);
   int64_t d = wrap_dim(a.integer(1), x.dim());
   if (!is_float(x.dtype()))
     fail(ErrorKind::NotImplemented, std::string("\"logcumsumexp_out_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
   if (x.dim() == 0 || x.numel() == 0) return x;
-  Tensor v = move_last(x, d).cast(compute_dtype(x.dtype()));
+  Tensor v = move_last(x, d).cast(DType::f64);
   int64_t n = v.size(-1);
   Dims lo(v.sizes().size(), 0), hi(v.sizes().size(), 0);
   Tensor nothing = lowest(v.dtype());

@@ -81,8 +81,8 @@ Tensor median_all(Args& a, bool ignore_nan) {
   return median_along(flat, ignore_nan)[0];
 }
 
-/// How many elements of the sorted rows come before each value: a binary search in a fixed number of steps.
-/// rows [.., n] (or [n], for all values), values [.., m]; right: elements equal to the value come before it.
+}  // namespace
+
 Tensor count_before(const Tensor& rows, const Tensor& values, bool right, const Tensor* sorter) {
   int64_t n = rows.size(-1), m = values.dim() ? values.size(-1) : 1;
   if (values.numel() == 0 || n == 0) return zeros(values.sizes(), DType::i64);
@@ -102,6 +102,8 @@ Tensor count_before(const Tensor& rows, const Tensor& values, bool right, const 
   }
   return before.reshape(values.sizes());
 }
+
+namespace {
 
 Tensor search(Args& a, const Tensor& rows, int values_at, bool int32, bool right, const Tensor* sorter) {
   bool number = a.values[values_at].kind != ArgKind::Tensor;
@@ -151,6 +153,25 @@ Results kthvalue(Args& a) {
   Dims sizes(r.values.sizes().begin(), r.values.sizes().end() - 1);
   if (x.numel() == 0) return {reduced(r, zeros(sizes, x.dtype()), keepdim), reduced(r, zeros(sizes, DType::i64), keepdim)};
   return at_position(r, r.values.argsort(false), full(sizes, index_constant(k - 1)), keepdim);
+}
+
+/// The longest run in the sorted row; of equally long ones the first, so the least value. Its last element gives the index.
+Results mode(Args& a) {
+  const Tensor& x = a.tensor(0);
+  Rows r = rows_of(x, a.integer(1, -1));
+  int64_t n = r.values.size(-1), last = r.values.dim() - 1;
+  bool keepdim = a.integer(2, 0) != 0;
+  if (x.dim() == 0) return {x, zeros({}, DType::i64)};
+  if (n == 0) fail(ErrorKind::Index, fmt::format("mode(): Expected reduction dim {} to have non-zero size.", r.dim));
+  Dims sizes(r.values.sizes().begin(), r.values.sizes().end() - 1);
+  if (x.numel() == 0) return {reduced(r, zeros(sizes, x.dtype()), keepdim), reduced(r, zeros(sizes, DType::i64), keepdim)};
+  Tensor order = r.values.argsort(false).contiguous(), sorted = pick(r.values, order).contiguous(),
+      place = iota_along(static_cast<size_t>(last) + 1, static_cast<size_t>(last), n);
+  Dims lo(static_cast<size_t>(last) + 1, 0), hi = lo;
+  lo.back() = 1, hi.back() = -1;
+  Tensor starts = binary(Op::OR, eq(place, index_constant(0)), ne(sorted, sorted.pad(lo, hi)));
+  Tensor length = place - where(starts, place, index_constant(0)).scan(Op::MAX, last);
+  return at_position(r, order, length.argmax(last), keepdim);
 }
 
 Results median_dim(Args& a) { return median_along(a, false); }

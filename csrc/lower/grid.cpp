@@ -1,0 +1,203 @@
+#include "lower/grid.h"
+
+#include <fmt/format.h>
+
+#include "lower/nn_util.h"
+
+namespace tiny::lower {
+namespace {
+
+enum Interpolation : int64_t { kBilinear, kNearest, kBicubic };
+enum Padding : int64_t { kZeros, kBorder, kReflection };
+
+struct Sampler {
+  Tensor input, grid;         // grid in the computing type
+  int64_t interpolation, padding;
+  bool align_corners;
+  Dims in, out;               // spatial sizes
+  size_t n() const { return in.size(); }
+};
+
+/// A coordinate and its derivative with respect to the grid's.
+struct Place {
+  Tensor at, slope;
+};
+
+/// One neighbour along a dimension: index (not yet bounded), weight, and the weight's derivative by the coordinate.
+struct Tap {
+  Tensor index, weight, slope;
+};
+
+/// Grid numbers -1 .. 1 as positions in 0 .. size-1: -1 and 1 are the middles of the outer elements, or their outer edges.
+Place unnormalized(const Tensor& g, int64_t size, bool align_corners) {
+  double n = static_cast<double>(size);
+  if (align_corners) return {(g + 1.0) * ((n - 1) / 2), full(g.sizes(), like(g, (n - 1) / 2))};
+  return {((g + 1.0) * n - like(g, 1.0)) * 0.5, full(g.sizes(), like(g, n / 2))};
+}
+
+Place clipped(const Place& p, int64_t size) {
+  Tensor lo = like(p.at, 0), hi = like(p.at, static_cast<double>(size - 1));
+  // A NaN becomes the lower end, as in PyTorch.
+  Tensor inside = lt(lo, p.at) & lt(p.at, hi), at = where(lt(lo, p.at), minimum(p.at, hi), lo);
+  return {at, where(inside, p.slope, lo)};
+}
+
+/// Mirrored at the ends, as often as it takes.
+Place reflected(const Place& p, int64_t size, bool align_corners) {
+  double low = align_corners ? 0 : -0.5, span = align_corners ? static_cast<double>(size - 1) : static_cast<double>(size);
+  if (span == 0) return {full(p.at.sizes(), like(p.at, 0)), full(p.at.sizes(), like(p.at, 0))};
+  Tensor from = p.at - like(p.at, low), size_of = abs(from), negative = lt(from, like(from, 0));
+  Tensor extra = binary(Op::MOD, size_of, like(from, span)), flips = (size_of / span).unary(Op::FLOOR);
+  Tensor odd = ne(binary(Op::MOD, flips, like(from, 2)), like(from, 0));
+  Tensor at = where(odd, like(from, span + low) - extra, extra + low);
+  return {at, where(ne(odd, negative), -p.slope, p.slope)};
+}
+
+Place bounded(const Place& p, int64_t size, int64_t padding, bool align_corners) {
+  if (padding == kBorder) return clipped(p, size);
+  if (padding == kReflection) return clipped(reflected(p, size, align_corners), size);
+  return p;
+}
+
+/// The neighbours of every place along dimension k of the image: [N, P, .., taps at 2 + k, ..]. Weights are undefined for one neighbour.
+struct Taps {
+  Tensor index, inside, weight, slope;   // index within the image (0 where outside); slope: of the weight by the grid's number
+};
+
+/// Keys's cubic convolution with A = -0.75 at a distance, and its derivative. Source: https://en.wikipedia.org/wiki/Bicubic_interpolation
+Tensor cubic(const Tensor& t, const Tensor& far) {
+  constexpr double A = -0.75;
+  Tensor outer = ((t * A - like(t, 5 * A)) * t + 8 * A) * t - like(t, 4 * A);
+  return where(far, outer, ((t * (A + 2) - like(t, A + 3)) * t) * t + 1.0);
+}
+Tensor cubic_slope(const Tensor& t, const Tensor& far) {
+  constexpr double A = -0.75;
+  return where(far, (t * (3 * A) - like(t, 10 * A)) * t + 8 * A, (t * (3 * (A + 2)) - like(t, 2 * (A + 3))) * t);
+}
+
+Taps taps_along(const Sampler& s, size_t k) {
+  size_t ndim = 2 + s.n();
+  Dims shape(ndim, 1);
+  shape[0] = s.input.size(0), shape[1] = product(s.out);
+  // The grid's last dimension counts from the innermost one of the image.
+  Tensor g = s.grid.select(-1, static_cast<int64_t>(s.n() - 1 - k)).reshape(shape);
+  Place p = unnormalized(g, s.in[k], s.align_corners);
+  if (s.interpolation != kBicubic) p = bounded(p, s.in[k], s.padding, s.align_corners);
+  Taps r;
+  Tensor low = p.at.unary(Op::FLOOR), t = p.at - low, index;
+  if (s.interpolation == kNearest) {
+    index = p.at.unary(Op::ROUND);
+  } else if (s.interpolation == kBilinear) {
+    Tensor i = iota_along(ndim, 2 + k, 2), first = eq(i, index_constant(0));
+    index = low + i.cast(t.dtype());
+    r.weight = where(first, like(t, 1) - t, t), r.slope = where(first, -p.slope, p.slope);
+  } else {
+    Tensor i = iota_along(ndim, 2 + k, 4), offset = (i - index_constant(1)).cast(t.dtype()), apart = t - offset;
+    Tensor before = lt(i, index_constant(2)), far = eq(i, index_constant(0)) | eq(i, index_constant(3));
+    index = bounded({low + offset, p.slope}, s.in[k], s.padding, s.align_corners).at;
+    Tensor distance = where(before, apart, -apart), slope = cubic_slope(distance, far);
+    r.weight = cubic(distance, far), r.slope = where(before, slope, -slope) * p.slope;
+  }
+  Tensor zero = like(index, 0);
+  r.inside = le(zero, index) & le(index, like(index, static_cast<double>(s.in[k] - 1)));
+  r.index = where(r.inside, index, zero).cast(DType::i64);
+  return r;
+}
+
+/// All combinations of neighbours, [N, P, taps..]: flat position in a plane, whether inside, weight.
+struct Corners {
+  Tensor position, inside, weight;
+};
+
+Corners corners(const Sampler& s, const std::vector<Taps>& taps) {
+  Corners c;
+  for (size_t k = 0; k < s.n(); ++k) {
+    c.position = k ? c.position * index_constant(s.in[k]) + taps[k].index : taps[k].index;
+    c.inside = k ? c.inside & taps[k].inside : taps[k].inside;
+    if (taps[k].weight.defined()) c.weight = k ? c.weight * taps[k].weight : taps[k].weight;
+  }
+  return c;
+}
+
+std::vector<Taps> all_taps(const Sampler& s) {
+  std::vector<Taps> taps;
+  for (size_t k = 0; k < s.n(); ++k) taps.push_back(taps_along(s, k));
+  return taps;
+}
+
+Sampler read_sampler(const Args& a, int first) {
+  const Tensor &x = a.tensor(first), &grid = a.tensor(first + 1);
+  if (x.dtype() != grid.dtype())
+    fail(ErrorKind::Runtime, fmt::format("grid_sampler(): expected input and grid to have same dtype, but input has {} and grid has {}",
+                                         scalar_type_name(x.dtype()), scalar_type_name(grid.dtype())));
+  require_float(a, x.dtype());
+  Sampler s{x, grid.cast(compute_dtype(x.dtype())), a.integer(first + 2), a.integer(first + 3), a.flag(first + 4), {}, {}};
+  s.in = Dims(x.sizes().begin() + 2, x.sizes().end());
+  s.out = Dims(grid.sizes().begin() + 1, grid.sizes().end() - 1);
+  if (any_zero(s.in)) fail(ErrorKind::Runtime, fmt::format("grid_sampler(): expected input to have non-empty spatial dimensions, but "
+      "input has sizes {}", sizes_text(x.sizes())));
+  return s;
+}
+
+/// Flat positions in the input, [N, C, P, taps..].
+Tensor flat_position(const Tensor& position, const Sampler& s) {
+  int64_t n = s.input.size(0), channels = s.input.size(1), plane = product(s.in);
+  size_t ndim = position.sizes().size() + 1;
+  return position.unsqueeze(1) + iota_along(ndim, 0, n, channels * plane) + iota_along(ndim, 1, channels, plane);
+}
+
+Dims axes_from(size_t first, size_t n) {
+  Dims axes;
+  for (size_t d = 0; d < n; ++d) axes.push_back(static_cast<int64_t>(first + d));
+  return axes;
+}
+
+}  // namespace
+
+Tensor grid_sampler(Args& a) {
+  Sampler s = read_sampler(a, 0);
+  DType d = s.input.dtype(), c = s.grid.dtype();
+  Dims sizes{s.input.size(0), s.input.size(1)};
+  sizes.append(s.out.begin(), s.out.end());
+  if (any_zero(sizes)) return zeros(sizes, d);
+  Corners all = corners(s, all_taps(s));
+  Tensor v = where(all.inside.unsqueeze(1), gather_flat(s.input, flat_position(all.position, s)).cast(c), constant(c, 0.0));
+  if (all.weight.defined()) v = v * all.weight.unsqueeze(1);  // a NaN in the grid stays one
+  return v.sum(axes_from(3, s.n())).reshape(sizes).cast(d);
+}
+
+Results grid_sampler_backward(Args& a) {
+  Sampler s = read_sampler(a, 1);
+  DType d = s.input.dtype(), c = s.grid.dtype();
+  bool want_input = a.ints(6)[0] != 0, want_grid = a.ints(6)[1] != 0;
+  int64_t n = s.input.size(0), channels = s.input.size(1), places = product(s.out);
+  Results r{want_input ? zeros(s.input.sizes(), d) : Tensor(), want_grid ? zeros(s.grid.sizes(), d) : Tensor()};
+  if (n * channels * places == 0) return r;
+  std::vector<Taps> taps = all_taps(s);
+  Corners all = corners(s, taps);
+  Dims shape(3 + s.n(), 1), channel_axis{1}, tap_axes = axes_from(2, s.n());
+  shape[0] = n, shape[1] = channels, shape[2] = places;
+  Tensor g = a.tensor(0).cast(c).reshape(shape), at = flat_position(all.position, s), inside = all.inside.unsqueeze(1);
+  if (want_input) {
+    Tensor source = (all.weight.defined() ? g * all.weight.unsqueeze(1) : g).expand(at.sizes());
+    Tensor place = where(inside, at, index_constant(-1));
+    Dims planes{n * channels, at.numel() / (n * channels), 1};
+    r[0] = scatter_flat(zeros({s.input.numel()}, c), place.reshape(planes), source.reshape(planes),
+        Op::ADD).reshape(s.input.sizes()).cast(d);
+  }
+  if (!want_grid || s.interpolation == kNearest) return r;
+  Tensor value = where(inside, gather_flat(s.input, at).cast(c) * g, constant(c, 0.0)).sum(channel_axis);
+  std::vector<Tensor> parts;
+  for (size_t k = s.n(); k-- > 0;) {
+    Tensor slope;
+    for (size_t j = 0; j < s.n(); ++j) {
+      const Tensor& factor = j == k ? taps[j].slope : taps[j].weight;
+      slope = slope.defined() ? slope * factor : factor;
+    }
+    parts.push_back((value * slope).sum(tap_axes).unsqueeze(-1));
+  }
+  r[1] = cat(parts, 2).reshape(s.grid.sizes()).cast(d);
+  return r;
+}
+
+}  // namespace tiny::lower

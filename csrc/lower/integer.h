@@ -1,0 +1,13 @@
+// Functions of integers and of the bits of floats; positions in triangles.
+#pragma once
+#include "lower/pointwise.h"
+
+namespace tiny::lower {
+
+Tensor gcd(Args& a);           // (self, other)
+Tensor lcm(Args& a);
+Results frexp(Args& a);        // (self) -> mantissa, exponent i32
+Tensor tril_indices(Args& a);  // (row, col, offset, *, dtype?)
+Tensor triu_indices(Args& a);
+
+}  // namespace tiny::lower

@@ -13,6 +13,13 @@
 namespace tiny::glue {
 namespace {
 
+std::string read_policy() {
+  const std::string text = env_text(Env::TINY_FALLBACK);
+  TORCH_CHECK_VALUE(text.empty() || text == "allow" || text == "warn" || text == "error", "TINY_FALLBACK=", text,
+                    " is none of allow, warn, error");
+  return text;
+}
+
 struct Counts {
   std::mutex mutex;
   std::map<std::string, int64_t> by_operator;
@@ -26,7 +33,7 @@ Counts& counts() {
 /// Counts the run; warns or refuses as TINY_FALLBACK says.
 void announce(const c10::OperatorHandle& op, const char* reason) {
   const std::string name = toString(op.operator_name());
-  const std::string policy = env_text(Env::TINY_FALLBACK);
+  const std::string& policy = fallback_policy();
   TORCH_CHECK_NOT_IMPLEMENTED(policy != "error", "torch_tiny: ", name, " has no kernel on the tiny device (", reason,
                               "), and TINY_FALLBACK=error forbids running it on the CPU");
   bool first = false;
@@ -35,7 +42,7 @@ void announce(const c10::OperatorHandle& op, const char* reason) {
     first = counts().by_operator[name]++ == 0;
   }
   counts().total.fetch_add(1, std::memory_order_relaxed);
-  if (first && policy == "warn") TORCH_WARN("torch_tiny: ", name, " runs on the CPU (", reason, "); TINY_FALLBACK=cpu silences this");
+  if (first && policy == "warn") TORCH_WARN("torch_tiny: ", name, " runs on the CPU (", reason, "); TINY_FALLBACK=allow silences this");
 }
 
 /// The CPU stand-ins of one call's tensors. Tensors that share a storage share their stand-in's: aliasing is exact.
@@ -224,6 +231,10 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const c
   for (c10::IValue& v : results) stack->push_back(std::move(v));
 }
 
+const std::string& fallback_policy() {
+  static const std::string policy = read_policy();
+  return policy;
+}
 std::map<std::string, int64_t> fallback_counts() {
   std::lock_guard lock(counts().mutex);
   return counts().by_operator;

@@ -11,6 +11,9 @@ namespace tiny::glue {
 /// the user: why there was no kernel.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const char* reason);
 
+/// TINY_FALLBACK: "allow", "warn", "error", or "" where it is not set. Throws for any other word.
+const std::string& fallback_policy();
+
 /// Runs so far by operator name, and their sum.
 std::map<std::string, int64_t> fallback_counts();
 int64_t fallback_count();

@@ -151,6 +151,7 @@ PYBIND11_MODULE(_C, m) {
     return live_nodes();
   });
   m.def("fallback_counts", &fallback_counts);
+  m.def("fallback_policy", &fallback_policy);
   m.def("fallback_count", &fallback_count);
   m.def("reset_fallback_counts", &reset_fallback_counts);
   m.def("lowered_operators", &lowered_operators);

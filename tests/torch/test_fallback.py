@@ -23,7 +23,7 @@ def test_counted_by_name():
     assert "aten::geqrf" in torch.tiny.explain()
 
 
-@pytest.mark.parametrize("policy,returns", [("error", 3), ("warn", 4), ("cpu", 5)])
+@pytest.mark.parametrize("policy,returns", [("error", 3), ("warn", 4), ("allow", 5), ("", 5)])
 def test_policy(policy, returns):
     code = """
 import sys, warnings, torch
@@ -42,6 +42,32 @@ sys.exit(4 if seen else 5)
 """
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TINY_FALLBACK": policy}, capture_output=True, text=True)
     assert done.returncode == returns, done.stderr
+
+
+def test_another_policy_is_refused():
+    code = """
+import torch
+x = torch.ones(3, device='tiny')
+assert (x + 1).tolist() == [2, 2, 2]
+try:
+    x.mode()
+except ValueError as e:
+    print(e)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TINY_FALLBACK": "cpu"}, capture_output=True, text=True)
+    assert done.stdout.strip() == "TINY_FALLBACK=cpu is none of allow, warn, error", done.stderr
+
+
+def test_a_line_at_exit():
+    """On a terminal, and where no policy is set: operators that ran on the CPU are named once."""
+    code = """
+import sys, torch
+sys.stderr.isatty = lambda: True
+torch.tensor([1, 2, 2], device='tiny').mode()
+"""
+    for policy, lines in (("", 1), ("allow", 0)):
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TINY_FALLBACK": policy}, capture_output=True, text=True)
+        assert done.stderr.count("ran on the CPU: aten::mode 1x") == lines, done.stderr
 
 
 def test_strided_arguments():

@@ -36,9 +36,9 @@ def _after_optimizer_step(optimizer, args, kwargs):
 def _tell_of_fallbacks():
     """One line at exit, for people: what was slow without saying so."""
     counts = _C.fallback_counts()
-    if not counts or os.environ.get("TINY_FALLBACK") or not sys.stderr.isatty():
+    if not counts or _C.fallback_policy() or not sys.stderr.isatty():
         return
     names = sorted(counts, key=counts.get, reverse=True)
     some = ", ".join(f"{name} {counts[name]}x" for name in names[:5]) + (", ..." if len(names) > 5 else "")
-    print(f"torch_tiny: operators that ran on the CPU: {some}. TINY_FALLBACK=warn says where, TINY_FALLBACK=cpu silences this.",
+    print(f"torch_tiny: operators that ran on the CPU: {some}. TINY_FALLBACK=warn says where, TINY_FALLBACK=allow silences this.",
           file=sys.stderr)

@@ -5,7 +5,9 @@ import os
 import pickle
 import subprocess
 import sys
+from multiprocessing.reduction import ForkingPickler
 
+import pytest
 import torch
 
 D = "tiny"
@@ -121,30 +123,72 @@ def test_storages():
 
 
 PROCESSES = """
-import torch, torch.multiprocessing as mp
+import sys, warnings, torch, torch.multiprocessing as mp
 
 def child(queue, back):
-    x = queue.get(timeout=200)
-    assert x.device.type == 'tiny'
-    back.put((x * 2).cpu())
+    x, part, p, t = queue.get(timeout=200)
+    assert x.device.type == part.device.type == p.device.type == 'tiny'
+    part.add_(10)  # a view of x here as there
+    assert isinstance(p, torch.nn.Parameter) and p.requires_grad and t.stride() == (1, 3)
+    back.put([(x * 2).tolist(), p.tolist(), t.tolist()])
+    del x, part, p, t
 
 if __name__ == '__main__':
-    context = mp.get_context('spawn')
+    context = mp.get_context(sys.argv[1])
     queue, back = context.Queue(), context.Queue()
     process = context.Process(target=child, args=(queue, back))
     process.start()
-    queue.put(torch.arange(4., device='tiny'))
-    print(back.get(timeout=200).tolist())
+    x = torch.arange(4., device='tiny')
+    queue.put((x, x[2:], torch.nn.Parameter(x[:1] + 7), torch.arange(6., device='tiny').reshape(2, 3).t()))
+    print(back.get(timeout=200))
     process.join(60)
     assert process.exitcode == 0
+    assert x.tolist() == [0, 1, 2, 3]
 """
 
 
-def test_other_processes(tmp_path):
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_other_processes(method, tmp_path):
+    """Tensors arrive as copies, with their strides and what they share among themselves; a warning says that they are copies, once."""
     path = tmp_path / "processes.py"
     path.write_text(PROCESSES)
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=400)
-    assert done.stdout.strip() == "[0.0, 2.0, 4.0, 6.0]", done.stderr
+    done = subprocess.run([sys.executable, path, method], capture_output=True, text=True, timeout=400)
+    assert done.stdout.strip() == "[[0.0, 2.0, 24.0, 26.0], [7.0], [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]]", done.stderr
+    assert done.stderr.count("sent to another process as a copy") == 1, done.stderr
+
+
+def test_shared_memory_is_refused():
+    for shared in (lambda: torch.ones(2, device=D).share_memory_(), lambda: torch.nn.Linear(2, 2, device=D).share_memory()):
+        with pytest.raises(RuntimeError, match="cannot be shared between processes"):
+            shared()
+    assert not torch.ones(2, device=D).is_shared() and torch.ones(2).share_memory_().is_shared()
+    with pytest.raises(RuntimeError, match="requires_grad"):
+        ForkingPickler.dumps(torch.ones(2, device=D, requires_grad=True) * 2)
+
+
+def test_parameters():
+    """A parameter itself: pickled, copied, saved; alone, with a gradient and an attribute, and with what it shares."""
+    p = torch.nn.Parameter(torch.arange(6., device=D).reshape(2, 3).t(), requires_grad=False)
+    for q in (pickle.loads(pickle.dumps(p)), copy.deepcopy(p), copy.copy(p), round_trip(p), round_trip(p, weights_only=False)):
+        assert type(q) is torch.nn.Parameter and q.device == p.device and not q.requires_grad
+        assert q.stride() == p.stride() and torch.equal(q.cpu(), p.cpu())
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert torch.equal(pickle.loads(pickle.dumps(p, protocol=protocol)).cpu(), p.cpu())
+    a, b = round_trip([p, p.data])
+    b[0, 0] = 9
+    assert isinstance(a, torch.nn.Parameter) and a[0, 0].item() == 9
+    p = torch.nn.Parameter(torch.ones(3, device=D))
+    p.note = "kept"
+    (p * 2).sum().backward()
+    q = copy.deepcopy(p)
+    assert q.grad is None and q.requires_grad and p.grad.tolist() == [2, 2, 2]
+    assert pickle.loads(pickle.dumps(p)).note == "kept" and round_trip(p, weights_only=False).note == "kept"
+    before = torch.tiny.memory_allocated()
+    for _ in range(3):
+        pickle.dumps(p)
+        p.data.add_(1)
+        torch.tiny.synchronize()
+    assert torch.tiny.memory_allocated() == before, "pickling leaves the memory free to move"
 
 
 def test_data_loader_with_workers():

@@ -1,5 +1,6 @@
 """Places where torch lists devices by name and leaves renamed ones out. One function a patch, applied in the order of PATCHES."""
 import threading
+import warnings
 
 import torch
 
@@ -82,31 +83,55 @@ def saving_does_not_pin():
     storage.data_ptr, torch.serialization._save = data_ptr, _save
 
 
-def _rebuild(cls, value, device, requires_grad):
-    t = value.to(device)
-    if cls is torch.nn.Parameter:
-        return torch.nn.Parameter(t, requires_grad=requires_grad)
-    return t.requires_grad_(requires_grad)
+def _storage_on(device, host):
+    return torch.empty(0, dtype=torch.uint8).set_(host).to(device).untyped_storage()
+
+
+def _rebuild(cls, storage, dtype, offset, size, stride, requires_grad):
+    t = torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+    return torch.nn.Parameter(t, requires_grad) if cls is torch.nn.Parameter else t.requires_grad_(requires_grad)
 
 
 def tensors_travel_between_processes():
-    """A tiny tensor sent to another process arrives as a copy on the same device of that process."""
+    """What is sent to another process arrives as a copy on the device of the same index there. Views of one storage in one message stay
+    views of one storage: pickle sends each storage object once. Nothing is shared between the processes, which is said."""
     from multiprocessing.reduction import ForkingPickler
 
     from torch.multiprocessing import reductions
 
-    original = reductions.reduce_tensor
+    tensor_parts, storage_parts, share = reductions.reduce_tensor, reductions.reduce_storage, torch.UntypedStorage.share_memory_
+    shared = torch.UntypedStorage.is_shared
+    told = []
+
+    def reduce_storage(storage):
+        if not _is_tiny(storage):
+            return storage_parts(storage)
+        if not told:
+            told.append(True)
+            warnings.warn("A tensor on the tiny device is sent to another process as a copy: unlike with CPU and CUDA tensors, what one "
+                          "process writes to it later is not seen by the other", stacklevel=2)
+        return _storage_on, (storage.device, storage.cpu())
 
     def reduce_tensor(tensor):
-        if not _is_tiny(tensor):
-            return original(tensor)
-        if tensor.requires_grad and not tensor.is_leaf:
-            return original(tensor)  # raises
-        return _rebuild, (type(tensor), tensor.detach().cpu(), tensor.device, tensor.requires_grad)
+        if not _is_tiny(tensor) or tensor.layout is not torch.strided or (tensor.requires_grad and not tensor.is_leaf):
+            return tensor_parts(tensor)  # raises for what cannot be sent
+        t = tensor.detach().resolve_conj().resolve_neg()
+        return _rebuild, (type(tensor), t.untyped_storage(), t.dtype, t.storage_offset(), t.size(), t.stride(), tensor.requires_grad)
 
-    reductions.reduce_tensor = reduce_tensor
+    def share_memory_(self, *args, **kwargs):
+        if _is_tiny(self):
+            raise RuntimeError("Memory of the tiny device cannot be shared between processes: share CPU tensors, and move them to the "
+                               "device in each process")
+        return share(self, *args, **kwargs)
+
+    def is_shared(self):
+        return not _is_tiny(self) and shared(self)
+
+    torch.UntypedStorage.share_memory_, torch.UntypedStorage.is_shared = share_memory_, is_shared
+    reductions.reduce_tensor, reductions.reduce_storage = reduce_tensor, reduce_storage
     for kind in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(kind, reduce_tensor)
+    ForkingPickler.register(torch.UntypedStorage, reduce_storage)
 
 
 def lazy_modules_move():

@@ -42,7 +42,7 @@ def load():
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    return torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(digits.target)
+    return torch.tensor(digits.images, dtype=torch.get_default_dtype()).unsqueeze(1) / 16, torch.tensor(digits.target)
 
 
 def main():
@@ -54,9 +54,11 @@ def main():
     ap.add_argument("--width", type=int, default=16, help="channels of the first stage; 64 is the ResNet-18 of the paper")
     ap.add_argument("--size", type=int, default=32, help="side of the images")
     ap.add_argument("--seed", type=int, default=0)
+    ap.add_argument("--double", action="store_true", help="in float64")
     ap.add_argument("--losses", metavar="FILE", help="write the loss of every step, one a line")
     a = ap.parse_args()
 
+    torch.set_default_dtype(torch.float64 if a.double else torch.float32)
     torch.manual_seed(a.seed)
     x, y = load()
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(a.seed))

@@ -19,10 +19,7 @@ def pytest_configure(config):
 
 # What is known not to work yet; docs/support.md names the same. A test that begins to pass is reported as XPASS: then its row goes.
 KNOWN_GAPS = {
-    "test_device.py::test_import_is_quick": "loading the library with LLVM in it takes longer than 50 ms",
     "test_errors.py::test_at_the_next_read[index_select]": "an index into a tensor of one constant is not checked: the gather folds away",
-    "test_examples.py::test_first_losses[resnet": "ResNet's losses drift from the CPU's after some steps",
-    "test_opinfo_sample.py::test_forward[addbmm-bfloat16]": "addbmm rounds once where PyTorch rounds after every batch",
 }
 
 

@@ -13,9 +13,9 @@ const char* meta_name(DType d) {
     case DType::bool_: return "bool";
     case DType::u8: return "unsigned char";
     case DType::i8: return "signed char";
-    case DType::i16: return "short";
+    case DType::i16: return "short int";
     case DType::i32: return "int";
-    case DType::i64: return "long";
+    case DType::i64: return "long int";
     case DType::bf16: return "c10::BFloat16";
     case DType::f16: return "c10::Half";
     case DType::f32: return "float";
@@ -62,19 +62,41 @@ Tensor product_of(const Tensor& a, const Tensor& b) {
   return zeros(sizes, acc);
 }
 
+/// As Tensor.expand: the last size that does not fit is named.
+void check_expands(const Dims& from, const Dims& to) {
+  const int64_t n = static_cast<int64_t>(to.size()), missing = n - static_cast<int64_t>(from.size());
+  if (missing < 0)
+    fail(ErrorKind::Runtime, fmt::format("The number of sizes provided ({}) must be greater or equal to the number of dimensions in the "
+                                         "tensor ({})", n, from.size()));
+  for (int64_t d = n - 1; d >= missing; --d)
+    if (from[d - missing] != 1 && from[d - missing] != to[d])
+      fail(ErrorKind::Runtime, fmt::format("The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton "
+                                           "dimension {}.  Target sizes: {}.  Tensor sizes: {}",
+                                           to[d], from[d - missing], d, sizes_text(to), sizes_text(from)));
+}
+
 /// alpha*product + beta*self, rounded once to `dtype`. Arguments `beta` and `alpha` are positions of numbers.
 Tensor blend(Args& a, const Tensor& product, const Tensor& self, int beta, int alpha, DType dtype) {
   DType acc = product.dtype();
   Tensor r = product;
   if (a.number(alpha, 1) != 1) r = r * a.as(alpha, acc);
   if (a.number(beta, 1) == 0) return r.cast(dtype);
-  Dims sizes = broadcast_sizes(self.sizes(), r.sizes());
-  if (!(sizes == r.sizes()))
-    fail(ErrorKind::Runtime, fmt::format("The expanded size of the tensor must match the existing size: target sizes {}, tensor sizes {}",
-                                         sizes_text(r.sizes()), sizes_text(self.sizes())));
+  check_expands(self.sizes(), r.sizes());
   Tensor s = self.cast(acc);
   if (a.number(beta, 1) != 1) s = s * a.as(beta, acc);
   return (r + s).cast(dtype);
+}
+
+/// The CPU adds one batch after the other, and in 16 bits rounds after each.
+Tensor addbmm_by_batch(Args& a, const Tensor& x, const Tensor& y) {
+  auto batch = [](const Tensor& t, int64_t b) { return t.slice(0, b, b + 1).reshape({t.size(1), t.size(2)}); };
+  Tensor r = blend(a, product_of(batch(x, 0), batch(y, 0)), a.tensor(0), 3, 4, x.dtype());
+  for (int64_t b = 1; b < x.size(0); ++b) {
+    Tensor product = product_of(batch(x, b), batch(y, b));
+    if (a.number(4, 1) != 1) product = product * a.as(4, product.dtype());
+    r = (r.cast(product.dtype()) + product).cast(x.dtype());
+  }
+  return r;
 }
 
 }  // namespace
@@ -119,14 +141,15 @@ Tensor addbmm(Args& a) {
   const Tensor &x = a.tensor(1), &y = a.tensor(2);
   check_batches(x, y);
   int64_t b = x.size(0), m = x.size(1), k = x.size(2), n = y.size(2);
+  if (is_reduced_float(x.dtype()) && b > 0) return addbmm_by_batch(a, x, y);
   Tensor rows = x.permute(Dims{1, 0, 2}).reshape({m, b * k});
   return blend(a, product_of(rows, y.reshape({b * k, n})), a.tensor(0), 3, 4, x.dtype());
 }
 
 Tensor addr(Args& a) {
   const Tensor &u = a.tensor(1), &v = a.tensor(2);
-  if (u.dim() != 1 || v.dim() != 1)
-    fail(ErrorKind::Runtime, fmt::format("addr: Expected 1-D argument vec1 and vec2, but got {}-D and {}-D", u.dim(), v.dim()));
+  if (u.dim() != 1) fail(ErrorKind::Runtime, fmt::format("addr: Expected 1-D argument vec1, but got {}-D", u.dim()));
+  if (v.dim() != 1) fail(ErrorKind::Runtime, fmt::format("addr: Expected 1-D argument vec2, but got {}-D", v.dim()));
   DType d = a.common({0, 1, 2}), acc = compute_dtype(d);
   if (!is_float(d))
     for (int i : {3, 4})

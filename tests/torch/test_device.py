@@ -92,9 +92,17 @@ print('ok')
 
 
 def test_import_is_quick():
-    code = "import time; t = time.perf_counter(); import torch; print(time.perf_counter() - t)"
-    load = [min(float(run(code, TORCH_DEVICE_BACKEND_AUTOLOAD=on)) for _ in range(5)) for on in ("1", "0")]
-    assert load[0] - load[1] < 0.05, load
+    """The device makes `import torch` at most 50 ms longer; more on a machine that is slow at the moment. In processor time, best of five."""
+    code = """
+import time
+start = time.process_time()
+import torch
+middle = time.process_time()
+import torch_tiny
+print(middle - start, time.process_time() - middle)
+"""
+    times = [tuple(map(float, run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0").split())) for _ in range(5)]
+    assert any(ours < max(0.05, 0.04 * torchs) for torchs, ours in times), times
 
 
 def test_either_import_order():

@@ -65,6 +65,14 @@ def test_products_with_addend(dtype, beta, alpha):
             rand(4, dtype=dtype), rand(5, dtype=dtype), reference=torch.float32)
 
 
+def test_addbmm_rounds_after_every_batch():
+    """Integers, whose sums 16 bits cannot hold: nothing but the order and number of roundings can differ."""
+    for dtype in (torch.bfloat16, torch.float16):
+        a, b, c = (torch.randint(-9, 10, size).to(dtype) for size in ((12, 4, 8), (12, 8, 5), (4, 5)))
+        for scale in ({}, {"alpha": 2, "beta": 3}):
+            compare(lambda c, a, b: torch.addbmm(c, a * 5, b * 7, **scale), c, a, b, rtol=0, atol=0)
+
+
 def test_beta_of_zero_ignores_nan():
     nan = torch.full((2, 3), math.nan)
     compare(lambda c, a, b: torch.addmm(c, a, b, beta=0), nan, rand(2, 4), rand(4, 3))

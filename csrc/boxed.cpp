@@ -50,7 +50,10 @@ void call_structured(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 /// A result of the functional form in a user's out= argument.
 void deliver(const Plan& plan, const at::Tensor& result, const at::Tensor& out) {
-  if (plan.casts_output) {
+  if (plan.name == "aten::cat.out") {
+    TORCH_CHECK_TYPE(c10::canCast(result.scalar_type(), out.scalar_type()),
+                     "torch.cat(): input types can't be cast to the desired output type ", out.scalar_type());
+  } else if (plan.casts_output) {
     TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
                 " can't be cast to the desired output type ", out.scalar_type());
   } else {
@@ -140,9 +143,13 @@ class Call {
 
   /// out= of a structured operator: its functional form, then a copy.
   void run_functional() {
+    if (plan_.pointwise || plan_.no_overlap)
+      for (int k : plan_.targets) refuse_overlap_with_inputs(arguments()[k].toTensor());
     torch::jit::Stack stack;
     for (size_t i = 0; i < count_; ++i)
       if (!plan_.arguments[i].out) stack.push_back(arguments()[i]);
+    if (const int k = plan_.dtype_of_output; k >= 0 && arguments()[k].isNone())
+      stack[static_cast<size_t>(k)] = arguments()[plan_.targets[0]].toTensor().scalar_type();
     call_structured(*plan_.functional, &stack);
     std::vector<at::Tensor> outs;
     for (size_t k = 0; k < plan_.targets.size(); ++k) {
@@ -207,19 +214,22 @@ class Call {
 
   void add_write(const at::Tensor& target, std::span<tiny::Tensor> results, size_t k, bool resizable) {
     if (k >= results.size() || !results[k].defined()) return;
-    if (plan_.pointwise) refuse_overlap(target);
+    if (plan_.pointwise) refuse_overlap_with_inputs(target);
     if (resizable && target.sizes() != int_array(results[k].sizes())) resizes_.push_back({&target, results[k]});
     else writes_.push_back({&target, fit(results[k], target)});
   }
 
-  /// As PyTorch's elementwise operators: an input is what is written, or shares no element with it.
-  void refuse_overlap(const at::Tensor& target) {
-    const auto* storage = target.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  /// As PyTorch's elementwise operators: an input is what is written, or shares no element with it. Some others allow neither.
+  void refuse_overlap_with_inputs(const at::Tensor& target) {
     for (size_t i = 0; i < count_; ++i) {
-      if (plan_.arguments[i].out || !arguments()[i].isTensor()) continue;
-      const at::Tensor& t = arguments()[i].toTensor();
-      if (is_tiny(t) && !t.is_same(target) && t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage)
-        at::assert_no_partial_overlap(target, t);
+      const c10::IValue& v = arguments()[i];
+      if (plan_.arguments[i].out) continue;
+      if (v.isTensor() && v.toTensor().defined()) {
+        if (plan_.no_overlap) refuse_overlap(target, v.toTensor());
+        else refuse_partial_overlap(target, v.toTensor());
+      } else if (v.isTensorList() && plan_.no_overlap) {
+        for (const at::Tensor& t : v.toTensorVector()) refuse_overlap(target, t);
+      }
     }
   }
 

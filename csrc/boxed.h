@@ -37,7 +37,9 @@ struct Plan {
   std::vector<int> returns;         // for each return: the argument that it is, or -1
   bool list_result = false;         // the one fresh return is a list
   bool pointwise = false;
+  bool no_overlap = false;          // an out= argument shares no memory with an input
   bool structured = false;          // PyTorch has a functional or in-place form of it with all checks: faults get their words
+  int dtype_of_output = -1;         // a dtype argument that, where it is not given, means the out= argument's dtype
   bool casts_output = false;        // an out= argument may have another dtype, to which the result is cast
   std::optional<c10::OperatorHandle> functional;  // of a structured out= form
   bool index_put = false;           // _index_put_impl_: one mask with one value needs no positions

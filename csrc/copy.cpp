@@ -165,6 +165,7 @@ namespace {
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   (void)non_blocking;  // every copy to the device is asynchronous; a copy to the host must wait, since its memory is read without an event
+  if (is_tiny(src)) refuse_partial_overlap(self, src);
   copy_tensor(self, src);
   return self;
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/as_strided_native.h>
 
 #include "device_state.h"
 #include "errors.h"
@@ -56,9 +57,21 @@ void fill_complex(const at::Tensor& self, c10::complex<double> v) {
   s.write(g.sizes, g.strides, g.offset + 1, full(g.sizes, scalar(g.dtype, v.imag())));
 }
 
+/// A view of one element of each repeated dimension.
+at::Tensor without_repeats(const at::Tensor& self) {
+  auto sizes = self.sizes().vec();
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (self.stride(static_cast<int64_t>(d)) == 0) sizes[d] = 1;
+  return at::native::as_strided_tensorimpl(self, sizes, self.strides());
+}
+
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return self;
-  at::assert_no_internal_overlap(self);
+  if (C10_UNLIKELY(at::has_internal_overlap(self) == at::MemOverlap::Yes)) {  // of elements in one place, one is written
+    at::Tensor once = without_repeats(self);
+    fill_scalar(once, value);
+    return self;
+  }
   const auto type = self.scalar_type();
   guarded([&] {
     if (is_native(type)) {

@@ -1,5 +1,6 @@
 // Finds the in-place and out= forms of a functional operator by comparing schemas.
 #include <unordered_map>
+#include <unordered_set>
 
 #include "boxed.h"
 
@@ -129,11 +130,17 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
     if (alias < 0 && r.type()->kind() == c10::TypeKind::ListType) p.list_result = true;
   }
   p.pointwise = op.hasTag(at::Tag::pointwise);
+  static const std::unordered_set<std::string_view> no_overlap{"aten::cat.out", "aten::gather.out", "aten::cumsum.out",
+                                                              "aten::cumprod.out"};
+  p.no_overlap = no_overlap.count(p.name) != 0;
   p.structured = is_structured(op);
   if (!p.targets.empty()) {
     p.functional = functional_form(op);
     if (p.functional && !is_structured(*p.functional)) p.functional.reset();
-    p.casts_output = p.pointwise || s.argumentIndexWithName("dtype").has_value();
+    p.casts_output = p.pointwise || s.argumentIndexWithName("dtype").has_value() || p.name == "aten::cat.out";
+    static const std::unordered_set<std::string_view> of_output{"aten::sum.IntList_out", "aten::prod.int_out", "aten::mean.out",
+                                                                "aten::cumsum.out", "aten::cumprod.out"};
+    if (of_output.count(p.name)) p.dtype_of_output = s.argumentIndexWithName("dtype").value();
   }
   p.index_put = p.name == "aten::_index_put_impl_";
   return p;

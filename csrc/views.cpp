@@ -26,6 +26,37 @@ void set_geometry(const at::Tensor& self, c10::IntArrayRef sizes, c10::OptionalI
   if (t->numel() > 0 && needed > storage.nbytes()) resize_storage(storage, needed);
 }
 
+at::MemOverlapStatus overlap_of(const at::Tensor& a, const at::Tensor& b) {
+  const c10::TensorImpl &x = *a.unsafeGetTensorImpl(), &y = *b.unsafeGetTensorImpl();
+  if (&x == &y) return at::MemOverlapStatus::Full;
+  if (x.unsafe_storage().unsafeGetStorageImpl() != y.unsafe_storage().unsafeGetStorageImpl()) return at::MemOverlapStatus::No;
+  if (x.numel() == 0 || y.numel() == 0) return at::MemOverlapStatus::No;
+  if (!x.is_non_overlapping_and_dense() || !y.is_non_overlapping_and_dense()) return at::MemOverlapStatus::TooHard;
+  auto span = [](const c10::TensorImpl& t) {
+    const auto item = static_cast<int64_t>(t.itemsize());
+    return std::pair(t.storage_offset() * item, (t.storage_offset() + t.numel()) * item);
+  };
+  const auto p = span(x), q = span(y);
+  if (p == q) return x.strides() == y.strides() ? at::MemOverlapStatus::Full : at::MemOverlapStatus::Partial;
+  return p.first < q.second && q.first < p.second ? at::MemOverlapStatus::Partial : at::MemOverlapStatus::No;
+}
+
+namespace {
+void refuse(bool overlap) {
+  TORCH_CHECK(!overlap, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                        "location. Please clone() the tensor before performing the operation.");
+}
+}  // namespace
+
+void refuse_partial_overlap(const at::Tensor& target, const at::Tensor& source) {
+  refuse(overlap_of(target, source) == at::MemOverlapStatus::Partial);
+}
+
+void refuse_overlap(const at::Tensor& target, const at::Tensor& source) {
+  const auto status = overlap_of(target, source);
+  refuse(status == at::MemOverlapStatus::Partial || status == at::MemOverlapStatus::Full);
+}
+
 namespace {
 
 const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::optional<c10::MemoryFormat> format) {

@@ -181,3 +181,54 @@ def test_dlpack():
         assert z.shape == (3, 2) and z.tolist() == x.t().tolist()
     with pytest.raises(BufferError):
         x.clone().requires_grad_().__dlpack__()
+
+
+def test_filling_repeated_elements():
+    """fill_ and zero_ write tensors whose elements share memory, as on the CPU; other operators refuse them."""
+    for view in (lambda t: t[:1].expand(3, 4), lambda t: t[:, :1].expand(3, 4)[1:], lambda t: t.as_strided((3, 3), (1, 1), 2),
+                 lambda t: t[0, 0].expand(2, 2)):
+        for write in (lambda v: v.fill_(7), lambda v: v.zero_()):
+            a, b = torch.arange(12.).reshape(3, 4), torch.arange(12.).reshape(3, 4).to(D)
+            write(view(a))
+            write(view(b))
+            assert torch.equal(a, b.cpu()) and a._version == b._version
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        torch.ones(3, device=D).expand(2, 3).add_(1)
+
+
+def test_overlaps_are_found_without_an_address():
+    """Partly overlapping operands are refused, disjoint and equal ones are not; and finding out leaves the memory free to move."""
+    x = torch.arange(8., device=D)
+    x[:4].copy_(x[4:])
+    x[:4].add_(x[4:])
+    torch.mul(x[:4], 2, out=x[:4])
+    for wrong in (lambda: x[:-1].copy_(x[1:]), lambda: x[:-1].add_(x[1:]), lambda: torch.mul(x[1:], 2, out=x[:-1]),
+                  lambda: torch.cat((x[:4], x[4:]), out=x), lambda: torch.cumsum(x[1:], 0, out=x[:-1])):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a single memory"):
+            wrong()
+    assert x.tolist() == [16, 20, 24, 28, 4, 5, 6, 7]
+    torch.tiny.synchronize()
+    before = torch.tiny.memory_allocated()
+    for _ in range(3):
+        x.add_(1)
+        torch.tiny.synchronize()
+    assert torch.tiny.memory_allocated() == before
+
+
+def test_dtype_of_the_output():
+    """Where no dtype is given, some operators compute in the dtype of out=; cat casts to it."""
+    x = torch.tensor([[1.5, 2.5], [3.5, -4.5]])
+    for dtype in (torch.float64, torch.int64, torch.float16):
+        for program in (lambda t, out: torch.sum(t, 0, out=out), lambda t, out: torch.prod(t, 0, out=out),
+                        lambda t, out: torch.cumsum(t[0], 0, out=out)):
+            want, got = torch.empty(2, dtype=dtype), torch.empty(2, dtype=dtype, device=D)
+            program(x, want)
+            program(x.to(D), got)
+            assert torch.equal(got.cpu(), want)
+    want, got = torch.empty(4, 2, dtype=torch.float64), torch.empty(4, 2, dtype=torch.float64, device=D)
+    torch.cat((x, x), out=want)
+    torch.cat((x.to(D), x.to(D)), out=got)
+    assert torch.equal(got.cpu(), want)
+    means = torch.empty(2, dtype=torch.float64, device=D)
+    torch.mean(x.to(D), 0, out=means)
+    assert means.tolist() == [2.5, -1]

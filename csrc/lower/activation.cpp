@@ -78,7 +78,10 @@ Tensor gelu_backward(Args& a) {
 
 Tensor glu(Args& a) {
   return map(a, [&](const Tensor& x) {
+    if (x.dim() == 0) fail(ErrorKind::Runtime, "glu does not support 0-dimensional tensors");
     int64_t d = wrap_dim(a.integer(1), x.dim()), half = x.size(d) / 2;
+    if (x.size(d) % 2 != 0)
+      fail(ErrorKind::Runtime, fmt::format("Halving dimension must be even, but dimension {} is size {}", d, x.size(d)));
     return x.slice(d, 0, half) * logistic(x.slice(d, half, 2 * half));
   });
 }
@@ -129,7 +132,7 @@ Tensor hardswish_backward(Args& a) {
 Tensor hardtanh(Args& a) {
   if (a.number(1) > a.number(2)) fail(ErrorKind::Runtime, "hardtanh: min_val cannot be greater than max_val");
   const Tensor& x = a.tensor(0);
-  require_not_bool(a, x.dtype());
+  if (is_bool(x.dtype())) fail(ErrorKind::Runtime, "Bool inputs not supported for hardtanh");
   return clip(x, number_like(a, 1, x), number_like(a, 2, x));
 }
 

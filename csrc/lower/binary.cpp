@@ -104,7 +104,8 @@ Tensor power_by_number(const Tensor& x, double e) {
 }
 
 Tensor log_add_exp(Args& a, double base) {
-  DType d = a.common_float({0, 1});
+  DType d = a.common({0, 1});
+  require_float(a, d);
   Tensor x = operand(a, 0, d), y = operand(a, 1, d), top = maximum(x, y), apart = -abs(x - y);
   Tensor rest = base == 2 ? apart.unary(Op::EXP2).unary(Op::LOG1P) * M_LOG2E : exp(apart).unary(Op::LOG1P);
   Tensor same_infinity = eq(x, y) & eq(abs(x), like(x, INFINITY));
@@ -257,6 +258,8 @@ Tensor copysign(Args& a) {
 }
 
 Tensor heaviside(Args& a) {
+  if (a.tensor(0).dtype() != a.tensor(1).dtype())
+    fail(ErrorKind::Runtime, "heaviside is not yet implemented for tensors with different dtypes.");
   DType d = a.common({0, 1});
   Tensor x = a.as(0, d), zero = like(x, 0);
   return where(eq(x, zero), a.as(1, d), lt(zero, x).cast(d));
@@ -264,6 +267,7 @@ Tensor heaviside(Args& a) {
 
 Tensor hypot(Args& a) {
   DType d = a.common({0, 1});
+  require_float(a, d);
   Tensor x = operand(a, 0, d), y = operand(a, 1, d);
   // Squares of f32 neither overflow nor lose bits in f64.
   if (x.dtype() == DType::f32) {
@@ -294,13 +298,14 @@ Tensor masked_fill(Args& a) {
                                                                    "with dtype ") +
                                                            scalar_type_name(mask.dtype()));
   if (a.values[2].kind == ArgKind::Tensor && a.tensor(2).dim() != 0)
-    fail(ErrorKind::Runtime, "masked_fill only supports a 0-dimensional value tensor, but got tensor with " +
+    fail(ErrorKind::Runtime, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with " +
                                  std::to_string(a.tensor(2).dim()) + " dimension(s).");
   return where(mask, a.as(2, x.dtype()), x);
 }
 
 /// One step through the numbers that a float dtype holds: integers of the same bits are in the same order.
 Tensor nextafter(Args& a) {
+  require_float(a, a.common({0, 1}));
   DType d = a.common({0, 1}), bits = itemsize(d) == 8 ? DType::i64 : itemsize(d) == 4 ? DType::i32 : DType::i16;
   Tensor x = a.as(0, d), y = a.as(1, d), zero = like(x, 0), i = x.bitcast(bits);
   Tensor away = eq(lt(x, y), lt(zero, x));  // from zero
@@ -326,7 +331,11 @@ Tensor shift_right(Args& a) {
 }
 
 Tensor where(Args& a) {
-  DType d = a.common({1, 2});
+  DType d = a.common({1, 2}), mask = a.tensor(0).dtype();
+  if (a.values[1].kind == ArgKind::Tensor) broadcast_sizes(a.tensor(0).sizes(), a.tensor(1).sizes());  // the condition is named first
+  if (!is_bool(mask) && mask != DType::u8)
+    fail(ErrorKind::Runtime, std::string("where expected condition to be a boolean tensor, but got a tensor with dtype ") +
+                                 scalar_type_name(mask));
   return where(a.as(0, DType::bool_), a.as(1, d), a.as(2, d));
 }
 

@@ -139,6 +139,19 @@ Conv read_conv(Args& a, int first, const Tensor& input, const Tensor& weight) {
 
 /// PyTorch's check_shape_forward, same words.
 void check_forward(const Tensor& x, const Tensor& w, const Conv& c) {
+  for (size_t d = 0; d < c.n(); ++d) {
+    if (c.dilation[d] <= 0) fail(ErrorKind::Runtime, "dilation should be greater than zero, but got " + sizes_text(c.dilation));
+    if (c.transposed && c.output_padding[d] >= c.stride[d] && c.output_padding[d] >= c.dilation[d]) {
+      auto named = [&](const char* what, const Dims& v) {
+        static const char* const axes[] = {"depth", "height", "width"};
+        std::string s;
+        for (size_t k = 0; k < c.n(); ++k) s += fmt::format(" {}_{}: {}", what, axes[3 - c.n() + k], v[k]);
+        return s;
+      };
+      fail(ErrorKind::Runtime, "output padding must be smaller than either stride or dilation, but got" +
+                                   named("output_padding", c.output_padding) + named("stride", c.stride) + named("dilation", c.dilation));
+    }
+  }
   int64_t channels = c.transposed ? w.size(0) : w.size(1) * c.groups;
   if (!c.transposed && w.size(0) % c.groups != 0)
     fail(ErrorKind::Runtime,

@@ -20,7 +20,7 @@ void check_long(const Tensor& index, const char* name) {
 
 Indexed resolve_indices(const Dims& self, const std::vector<Tensor>& indices, std::string_view op) {
   if (indices.size() > self.size())
-    fail(ErrorKind::Index, fmt::format("too many indices for tensor of dimension {}", self.size()));
+    fail(ErrorKind::Index, fmt::format("too many indices for tensor of dimension {} (got {})", self.size(), indices.size()));
   Indexed r;
   size_t first = self.size(), last = 0, count = 0;
   for (size_t d = 0; d < indices.size(); ++d) {

@@ -98,7 +98,7 @@ void check_nll2d(const Tensor& x, const Tensor& t) {
   if (x.dim() != 4) fail(ErrorKind::Runtime, fmt::format("only batches of spatial inputs supported (4D tensors), but got "
                                                          "input of dimension: {}", x.dim()));
   if (x.size(0) != t.size(0) || x.size(2) != t.size(1) || x.size(3) != t.size(2))
-    fail(ErrorKind::Runtime, fmt::format("size mismatch (got input: {}, target: {}", sizes_text(x.sizes()), sizes_text(t.sizes())));
+    fail(ErrorKind::Runtime, fmt::format("size mismatch (got input: {} , target: {}", sizes_text(x.sizes()), sizes_text(t.sizes())));
 }
 
 }  // namespace
@@ -112,6 +112,7 @@ Tensor mse_loss_backward(Args& a) {
 
 Tensor smooth_l1_loss(Args& a) {
   double beta = a.number(3);
+  if (beta < 0) fail(ErrorKind::Runtime, "smooth_l1_loss does not support negative values for beta.");
   return distance_loss(a, [&](const Tensor& z) {
     Tensor size = abs(z), b = scalar(z.dtype(), beta);
     if (beta == 0) return size;

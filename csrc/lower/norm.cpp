@@ -56,13 +56,24 @@ Tensor normalised_gradient(const Tensor& g, const Tensor& n, const Tensor& rstd,
 
 int64_t checked_normalized(const Args& a, const Tensor& x, int shape) {
   const Dims& want = a.ints(shape);
-  bool fits = !want.empty() && x.dim() >= static_cast<int64_t>(want.size());
+  if (want.empty())
+    fail(ErrorKind::Runtime, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+                             "normalized_shape = []");
+  bool fits = x.dim() >= static_cast<int64_t>(want.size());
   for (size_t k = 0; fits && k < want.size(); ++k) fits = x.size(x.dim() - want.size() + k) == want[k];
   if (!fits)
     fail(ErrorKind::Runtime, fmt::format("Given normalized_shape={}, expected input with shape [*, {}], but got input of "
                                          "size{}", sizes_text(want),
                                          fmt::join(want.begin(), want.end(), ", "), sizes_text(x.sizes())));
   return static_cast<int64_t>(want.size());
+}
+
+/// Weight or bias, which have the sizes that are normalised.
+Tensor affine(Args& a, int position, const char* name, DType d) {
+  if (a.has(position) && !(a.tensor(position).sizes() == a.ints(1)))
+    fail(ErrorKind::Runtime, fmt::format("Expected {0} to be of same shape as normalized_shape, but got {0} of shape {1} and "
+                                         "normalized_shape = {2}", name, sizes_text(a.tensor(position).sizes()), sizes_text(a.ints(1))));
+  return optional(a, position, d);
 }
 
 /// Sum over the leading axes, in the shape of the trailing ones.
@@ -83,7 +94,7 @@ Results layer_norm(Args& a) {
   Dims axes = trailing_axes(x.dim(), checked_normalized(a, x, 1));
   Stats s = stats(x, axes);
   Tensor rstd = inverse_std(s.var, a.number(4));
-  Tensor y = scaled((x - s.mean) * rstd, optional(a, 2, x.dtype()), optional(a, 3, x.dtype()));
+  Tensor y = scaled((x - s.mean) * rstd, affine(a, 2, "weight", x.dtype()), affine(a, 3, "bias", x.dtype()));
   return {y.cast(d), s.mean, rstd};
 }
 

@@ -73,6 +73,26 @@ int64_t greatest_exact(DType d) {
   }
 }
 
+const char* c_name(DType d) {
+  switch (d) {
+    case DType::bool_: return "bool";
+    case DType::u8: return "uint8_t";
+    case DType::i8: return "int8_t";
+    case DType::i16: return "int16_t";
+    case DType::i32: return "int";
+    default: return info(d).name;
+  }
+}
+
+/// Whether an integer dtype holds all of from..last, in PyTorch's words.
+void check_range(int64_t from, int64_t last, DType d) {
+  if (is_float(d)) return;
+  const int64_t most = greatest_exact(d), least = is_signed(d) ? -most - 1 : 0;
+  const char* type = d == DType::u8 ? "unsigned char" : d == DType::i8 ? "signed char" : d == DType::i16 ? "short" : c_name(d);
+  if (from < least || from > most) fail(ErrorKind::Runtime, fmt::format("from is out of bounds for {}", type));
+  if (last < least || last > most) fail(ErrorKind::Runtime, fmt::format("to - 1 is out of bounds for {}", type));
+}
+
 void check_probability(double p, const char* op) {
   if (!(p >= 0 && p <= 1)) fail(ErrorKind::Runtime, fmt::format("{} expects p to be in [0, 1], but got p={}", op, p));
 }
@@ -117,7 +137,9 @@ Tensor log_normal(Args& a) {
 }
 
 Tensor exponential(Args& a) {
-  require_float(a, self_dtype(a));
+  if (!is_float(self_dtype(a)))
+    fail(ErrorKind::Runtime, std::string("Exponential distribution is a continuous probability distribution. dtype must be a floating "
+                                         "point but you specified ") + scalar_type_name(self_dtype(a)));
   if (a.number(1) <= 0) fail(ErrorKind::Runtime, fmt::format("exponential_ expects lambda > 0.0, but found "
                                                              "lambda={}", a.number(1)));
   DType c = compute_dtype(self_dtype(a));
@@ -142,6 +164,7 @@ Tensor geometric(Args& a) {
 
 Tensor bernoulli(Args& a) {
   const Tensor& p = a.tensor(0);
+  require_float(a, p.dtype());
   Tensor known = check(p, ge(p, like(p, 0)) & le(p, like(p, 1)), "Expected p_in >= 0 && p_in <= 1 to be true", 0);
   DType c = compute_dtype(p.dtype()) == DType::f64 ? DType::f64 : DType::f32;
   return lt(uniform_01(bits_for(a, 1, p.sizes()), c), known.cast(c)).cast(a.out_dtype(0, p.dtype()));
@@ -164,6 +187,7 @@ Tensor random(Args& a) {
 Tensor random_to(Args& a) {
   int64_t to = a.integer(1);
   if (to <= 0) fail(ErrorKind::Runtime, fmt::format("random_ expects 'from' to be less than 'to', but got from=0 >= to={}", to));
+  check_range(0, to - 1, self_dtype(a));
   return integers(bits_for(a, 2, self_sizes(a)), static_cast<uint64_t>(to), 0, self_dtype(a));
 }
 
@@ -175,6 +199,7 @@ Tensor random_from(Args& a) {
     int64_t to = a.integer(2);
     if (from >= to) fail(ErrorKind::Runtime, fmt::format("random_ expects 'from' to be less than 'to', but got from={} >= "
                                                          "to={}", from, to));
+    check_range(from, to - 1, d);
     range = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
   } else if (from == INT64_MIN) {
     range = 0;
@@ -187,8 +212,11 @@ Tensor random_from(Args& a) {
 Tensor randperm(Args& a) {
   int64_t n = a.integer(0);
   if (n < 0) fail(ErrorKind::Runtime, fmt::format("n must be non-negative, got {}", n));
+  DType d = a.out_dtype(0, DType::i64);
+  if (!is_float(d) && n > greatest_exact(d))
+    fail(ErrorKind::Runtime, fmt::format("value cannot be converted to type {} without overflow", c_name(d)));
   int generator = a.size() > 1 ? 1 : -1;
-  return bits_for(a, generator, {n}).argsort(false).cast(a.out_dtype(0, DType::i64));
+  return bits_for(a, generator, {n}).argsort(false).cast(d);
 }
 
 Tensor multinomial(Args& a) {
@@ -226,6 +254,8 @@ Results native_dropout(Args& a) {
   const Tensor& x = a.tensor(0);
   double p = a.number(1);
   check_probability(p, "dropout");
+  if (!is_float(x.dtype()))
+    fail(ErrorKind::Runtime, std::string("result type Float can't be cast to the desired output type ") + scalar_type_name(x.dtype()));
   if (a.has(2) && !a.flag(2)) return {x, full(x.sizes(), truth(true))};
   if (p == 1) return {full(x.sizes(), like(x, 0)), full(x.sizes(), truth(false))};
   Tensor u = uniform_01(bits_for(a, -1, x.sizes()), DType::f32), kept = lt(u, scalar(DType::f32, 1 - p)), wide = widened(a, 0);

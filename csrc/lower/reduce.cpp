@@ -59,7 +59,11 @@ struct Moments {
 };
 Moments moments(Args& a) {
   const Tensor& self = a.tensor(0);
-  if (!is_float(self.dtype())) fail(ErrorKind::Runtime, "std and var only support floating point and complex dtypes");
+  if (!is_float(self.dtype())) {
+    const bool with_mean = a.op.find("_mean") != std::string_view::npos;
+    const char* name = !with_mean ? "std and var" : a.op.find("std_mean") != std::string_view::npos ? "std_mean" : "var_mean";
+    fail(ErrorKind::Runtime, std::string(name) + " only support floating point and complex dtypes");
+  }
   Tensor x = accumulated(self);
   Dims axes = reduced_axes(a, 1, x.dim());
   double n = static_cast<double>(reduced_count(x, axes)), correction = a.number(2, 1);
@@ -237,7 +241,7 @@ Tensor renorm(Args& a) {
 
 Tensor trace(Args& a) {
   const Tensor& x = a.tensor(0);
-  if (x.dim() != 2) fail(ErrorKind::Runtime, "trace: expected a matrix");
+  if (x.dim() != 2) fail(ErrorKind::Runtime, fmt::format("trace: expected a matrix, but got tensor with dim {}", x.dim()));
   DType d = sum_dtype(a, 1);
   int64_t n = std::min(x.size(0), x.size(1));
   Tensor diagonal = accumulated(x.view({n}, {x.size(1) + 1}, 0).cast(d));

@@ -97,6 +97,8 @@ Along whole_slices(Args& a, const char* name) {
   const Tensor &given = a.tensor(0), &index = a.tensor(2);
   int64_t d = wrap_dim(a.integer(1), given.dim());
   if (index.dim() > 1) fail(ErrorKind::Index, fmt::format("{}(): Index is supposed to be a vector", name));
+  if (index.dtype() != DType::i64 && std::string_view(name) == "index_fill_")
+    fail(ErrorKind::Index, "index_fill_(): Expected dtype int64 for index.");
   if (index.dtype() != DType::i64 && index.dtype() != DType::i32)
     fail(ErrorKind::Runtime, fmt::format("{}(): Expected dtype int32/int64 for index", name));
   Tensor self = at_least_1d(given);
@@ -226,7 +228,7 @@ Tensor put(Args& a) {
          fmt::format("put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
                      scalar_type_name(x.dtype()), scalar_type_name(source.dtype())));
   if (index.numel() != source.numel())
-    fail(ErrorKind::Runtime,
+    fail(ErrorKind::Index,
          fmt::format(
              "put_(): Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() = {}",
              source.numel(), index.numel()));
@@ -239,7 +241,7 @@ Tensor put(Args& a) {
 Tensor masked_scatter(Args& a) {
   const Tensor &x = a.tensor(0), &mask = a.tensor(1), &source = a.tensor(2);
   if (x.dtype() != source.dtype())
-    fail(ErrorKind::Runtime, fmt::format("masked_scatter_: expected self and source to have same dtypes but got {} and {}",
+    fail(ErrorKind::Runtime, fmt::format("masked_scatter: expected self and source to have same dtypes but got{} and {}",
                                          scalar_type_name(x.dtype()), scalar_type_name(source.dtype())));
   if (!is_bool(mask.dtype()))
     fail(ErrorKind::Runtime,

@@ -66,7 +66,7 @@ Tensor arange(Args& a) {
   if (step == 0 || (integral && a.integer(2, 1) == 0)) fail(ErrorKind::Runtime, "step must be nonzero");
   if (!std::isfinite(start) || !std::isfinite(end)) fail(ErrorKind::Runtime, fmt::format("unsupported range: {} -> {}", start, end));
   if ((step > 0 && end < start) || (step < 0 && end > start))
-    fail(ErrorKind::Runtime, "upper bound and larger bound inconsistent with step sign");
+    fail(ErrorKind::Runtime, "upper bound and lower bound inconsistent with step sign");
   if (integral) {
     int64_t s = a.integer(0), e = a.integer(1), by = a.integer(2, 1);
     int64_t n = e == s ? 0 : static_cast<int64_t>((static_cast<__int128>(e) - s + by + (by > 0 ? -1 : 1)) / by);

@@ -202,7 +202,7 @@ Tensor searchsorted(Args& a) {
       fail(ErrorKind::Runtime,
            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
            "value tensor must match, but we got boundaries tensor " +
-               sizes_text(rows.sizes()));
+               sizes_text(rows.sizes()) + " and input value tensor " + (v.kind == ArgKind::Tensor ? sizes_text(v.tensor.sizes()) : "[]"));
   }
   if (a.has(5)) {
     if (!(a.tensor(5).sizes() == rows.sizes()))

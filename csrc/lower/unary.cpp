@@ -198,7 +198,8 @@ Tensor neg(Args& a) {
 Tensor round_decimals(Args& a) {
   const Tensor& x = a.tensor(0);
   int64_t decimals = a.integer(1);
-  if (!is_float(x.dtype())) return x;
+  if (decimals == 0 && is_int(x.dtype())) return x;
+  require_float(a, x.dtype());
   Tensor v = widened(a, 0), ten = like(v, std::pow(10.0, std::abs(static_cast<double>(decimals))));
   Tensor r = decimals < 0 ? (v / ten).unary(Op::ROUND) * ten : (v * ten).unary(Op::ROUND) / ten;
   return r.cast(x.dtype());

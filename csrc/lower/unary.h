@@ -12,6 +12,7 @@ template <Op op> Tensor float_unary(Args& a) {
 /// Rounding to an integer value: integers stay.
 template <Op op> Tensor round_unary(Args& a) {
   const Tensor& x = a.tensor(0);
+  require_not_bool(a, x.dtype());
   return is_float(x.dtype()) ? widened(a, 0).unary(op).cast(x.dtype()) : x;
 }
 

@@ -172,9 +172,10 @@ Unfold read_unfold(Args& a, int first, const Dims& in) {
     u.out[d] = span < 0 ? 0 : span / u.stride[d] + 1;
     if (u.out[d] < 1)
       fail(ErrorKind::Runtime,
-           fmt::format("Given input with spatial size ({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), the array of "
-                       "sliding blocks has no elements: its components must be at least one",
-                       in[0], in[1], u.kernel[0], u.kernel[1], u.dilation[0], u.dilation[1], u.padding[0], u.padding[1]));
+           fmt::format("Given input with spatial size ({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), "
+                       "calculated shape of the array of sliding blocks as ({}, {}), but its components must be at least one.",
+                       in[0], in[1], u.kernel[0], u.kernel[1], u.dilation[0], u.dilation[1], u.padding[0], u.padding[1], u.out[0],
+                       u.out[1]));
   }
   return u;
 }
@@ -192,6 +193,7 @@ Tensor upsample_cubic_backward(Args& a) { return upsample_backward(a, Kind::Cubi
 
 Tensor im2col(Args& a) {
   const Tensor& given = a.tensor(0);
+  if (given.dim() < 3) wrap_dim(2, given.dim());  // in these words, as PyTorch
   if (given.dim() != 3 && given.dim() != 4)
     fail(ErrorKind::Runtime,
          "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: " +

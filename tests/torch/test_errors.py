@@ -1,4 +1,9 @@
 """Errors: the same exceptions and words as on the CPU, at the call for shapes and dtypes, at the next read for values."""
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -101,3 +106,60 @@ def test_resizing_an_output_warns():
 def test_pinned_on_the_device_is_refused():
     with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
         torch.empty(2, device=D, pin_memory=True)
+
+
+def run(code, **env):
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("too_large", ["(torch.ones(1 << 24, device='tiny') + 1).cpu()", "torch.ones(1 << 24).to('tiny')",
+                                       "torch.empty(1 << 24, device='tiny').data_ptr()"])
+def test_out_of_memory(too_large):
+    """The text tells what is in use, cached and pending; every read of what was lost tells it again, and the program goes on."""
+    text = run(f"""
+import torch
+kept = torch.ones(1 << 20, device='tiny') + 1
+kept.sum().item()
+pending = kept * 3
+try:
+    {too_large}
+except torch.OutOfMemoryError as e:
+    print(str(e).splitlines()[0])
+assert pending.sum().item() == 6 << 20
+assert (kept + 1).sum().item() == 3 << 20
+lost = torch.ones(1 << 24, device='tiny') + 1
+for _ in range(2):
+    try:
+        lost.cpu()
+        raise SystemExit('no error')
+    except torch.OutOfMemoryError:
+        pass
+lost = None
+assert (torch.ones(8, device='tiny') + 1).sum().item() == 16
+""", TINY_MEMORY_MB="32")
+    assert re.match(r"tiny:0 \(.*\) is out of memory: tried to allocate 64\.00 MiB; [\d.]+ [KM]iB in use, [\d.]+ [KM]iB cached, limit 32\.00 MiB, "
+                    r".*; pending results need (\d+)\.\d\d MiB", text), text
+    assert int(text.split("pending results need ")[1].split(".")[0]) >= 4
+
+
+def test_a_failing_compiler(tmp_path):
+    """The error names the kernel and leaves its source; what was lost tells it at every read, and nothing else is lost."""
+    out = run("""
+import torch
+x = torch.arange(3., device='tiny')
+y = x * 2 + 1
+texts = []
+for _ in range(2):
+    try:
+        y.cpu()
+        raise SystemExit('no error')
+    except RuntimeError as e:
+        texts.append(str(e).splitlines()[0])
+assert texts[0] == texts[1], texts
+print(texts[0])
+""", TINY_RENDERER="C", TINY_CC="/bin/false", TINY_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))
+    kernel, path = re.fullmatch(r"kernel (\S+) does not compile; its source is in (\S+)", out.strip()).groups()
+    with open(path) as f:
+        assert kernel in f.read()

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "engine/plan.h"
 #include "engine/walk.h"
+#include "runtime/allocator.h"
 
 namespace tiny {
 namespace {
@@ -69,6 +70,7 @@ struct Engine::Impl {
   std::deque<FlushRecord> history;
   Storage *head = nullptr, *tail = nullptr;
   std::vector<Storage*> storages;      // scratch of flush()
+  size_t flushing_bytes = 0;           // of all storages of the flush
   std::vector<UOp*> roots;
   uint64_t clock = 0;                  // number of the flush
   uint64_t unchecked_from = 0;         // first flush whose CHECKs were not looked at yet; 0: none
@@ -174,9 +176,9 @@ std::string Engine::Impl::why_missed() const {
 /// Lists what is pending: storages and the nodes that they hold.
 void Engine::gather() {
   Impl& i = *impl_;
-  i.storages.clear(), i.roots.clear();
+  i.storages.clear(), i.roots.clear(), i.flushing_bytes = 0;
   for (Storage* s = i.head; s; s = s->next_)
-    if (s->is_pending()) i.storages.push_back(s), i.roots.push_back(s->value_.get());
+    if (s->is_pending()) i.storages.push_back(s), i.roots.push_back(s->value_.get()), i.flushing_bytes += s->nbytes_;
 }
 
 void Engine::flush(const char* cause, bool wait) {
@@ -210,6 +212,17 @@ void Engine::flush(const char* cause, bool wait) {
   }
   i.history.push_back(std::move(record));
   if (i.history.size() > kFlushHistory) i.history.pop_front();
+}
+
+Buffer* Engine::alloc(size_t n) {
+  try {
+    return device_.alloc(n);
+  } catch (const Error& e) {
+    if (e.kind != ErrorKind::OutOfMemory) throw;
+    size_t pending = impl_->flushing ? impl_->flushing_bytes : 0;
+    for (Storage* s = impl_->head; s; s = s->next_) pending += s->is_pending() ? s->nbytes_ : 0;
+    throw Error(e.kind, fmt::format("{}; pending results need {}", e.what(), bytes_text(pending)));
+  }
 }
 
 /// The storages of the flush hold no value any more; reading one says why.
@@ -363,8 +376,8 @@ struct Blocks {
 void Engine::submit(const std::shared_ptr<Plan>& plan, bool wait) {
   Impl& i = *impl_;
   Blocks blocks;
-  for (int64_t n : plan->output_bytes) blocks.outputs.push_back(device_.alloc(static_cast<size_t>(n)));
-  if (plan->arena_bytes) blocks.arena = device_.alloc(static_cast<size_t>(plan->arena_bytes));
+  for (int64_t n : plan->output_bytes) blocks.outputs.push_back(alloc(static_cast<size_t>(n)));
+  if (plan->arena_bytes) blocks.arena = alloc(static_cast<size_t>(plan->arena_bytes));
 
   auto block_of = [&](const Plan::Place& p) -> Buffer* {
     switch (p.home) {

@@ -63,6 +63,8 @@ class Engine {
   std::shared_ptr<Plan> compile(Schedule& schedule, int* compiled);
   void keep_listed(const std::vector<Ref>& values);
   void run(const std::shared_ptr<Plan>& plan, FlushRecord& record, bool wait);
+  /// Memory of the device; a fault also tells how much the pending values need.
+  Buffer* alloc(size_t n);
   void run_one_by_one(FlushRecord& record, bool wait);
   void submit(const std::shared_ptr<Plan>& plan, bool wait);
   void move_to_pinned(Storage* s, Buffer* from, bool wait);

@@ -67,7 +67,7 @@ void Storage::realize(const char* cause) {
   if (is_pending()) Engine::of(*device_).flush(cause);
   check_readable();
   if (!value_ || value_->is(Op::EMPTY)) {
-    Buffer* b = device_->alloc(nbytes_);
+    Buffer* b = Engine::of(*device_).alloc(nbytes_);
     value_ = make_buffer_node(b, DType::u8, static_cast<int64_t>(nbytes_));
     b->release();
   }
@@ -140,7 +140,7 @@ void Storage::resize(size_t nbytes) {
 void Storage::own_buffer() {
   realize("host write");
   if (value_->refs == 1 && buffer()->refs.load() == 1 && buffer()->nbytes >= nbytes_) return;
-  Buffer* mine = device_->alloc(nbytes_);
+  Buffer* mine = Engine::of(*device_).alloc(nbytes_);
   std::string bytes(nbytes_, '\0');  // through the host: rare (a shared value that the host writes in part)
   device_->copy_out(bytes.data(), buffer(), 0, std::min(nbytes_, buffer()->nbytes));
   device_->copy_in(mine, 0, bytes.data(), nbytes_);
@@ -151,7 +151,7 @@ void Storage::own_buffer() {
 void Storage::copy_in(size_t offset, const void* src, size_t n) {
   if (n == 0) return;
   if (offset == 0 && n == nbytes_ && !pinned_) {
-    Buffer* b = device_->alloc(nbytes_);
+    Buffer* b = Engine::of(*device_).alloc(nbytes_);
     device_->copy_in(b, 0, src, n);
     set(make_buffer_node(b, DType::u8, static_cast<int64_t>(nbytes_)));
     b->release();

@@ -6,13 +6,14 @@
 #include "base/log.h"
 
 namespace tiny {
-namespace {
 
 std::string bytes_text(size_t n) {
   if (n >= size_t{1} << 30) return fmt::format("{:.2f} GiB", static_cast<double>(n) / (1 << 30));
   if (n >= size_t{1} << 20) return fmt::format("{:.2f} MiB", static_cast<double>(n) / (1 << 20));
   return fmt::format("{:.2f} KiB", static_cast<double>(n) / 1024);
 }
+
+namespace {
 
 size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 

@@ -10,6 +10,9 @@
 
 namespace tiny {
 
+/// "1.50 MiB"
+std::string bytes_text(size_t n);
+
 /// Size classes: multiples of `Unit` up to Steps of them, then Steps classes a doubling, so that rounding up wastes at most 1/Steps.
 template <size_t Unit, int Steps>
 struct SizeClasses {

@@ -214,7 +214,7 @@ class Call {
 
   void add_write(const at::Tensor& target, std::span<tiny::Tensor> results, size_t k, bool resizable) {
     if (k >= results.size() || !results[k].defined()) return;
-    if (plan_.pointwise) refuse_overlap_with_inputs(target);
+    if (plan_.pointwise || plan_.no_overlap) refuse_overlap_with_inputs(target);
     if (resizable && target.sizes() != int_array(results[k].sizes())) resizes_.push_back({&target, results[k]});
     else writes_.push_back({&target, fit(results[k], target)});
   }

@@ -172,6 +172,7 @@ Tensor bernoulli(Args& a) {
 
 Tensor bernoulli_p(Args& a) {
   bool tensor = a.values[1].kind == ArgKind::Tensor;
+  if (tensor) require_float(a, a.tensor(1).dtype());
   if (!tensor) check_probability(a.number(1), "bernoulli_");
   Tensor p = a.as(1, tensor && a.tensor(1).dtype() == DType::f64 ? DType::f64 : DType::f32);
   if (tensor) p = check(p, ge(p, like(p, 0)) & le(p, like(p, 1)), "Expected p_in >= 0 && p_in <= 1 to be true", 0);

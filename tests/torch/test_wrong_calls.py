@@ -139,7 +139,7 @@ f(2).masked_select(f(2))              | f(2).masked_select(b(3))              | 
 f(2).masked_scatter_(b(2), i(2))      | f(2).masked_scatter(b(3), f(2))       | f(2).put_(f(1), f(1))
 f(2).put_(i(1), f(2))                 | f(2).put_(i(1), i(1))                 | f(2).take(f(1))
 f(0).take(i(1))                       | F.embedding(f(2), f(2, 2))            | F.embedding(i(2), f(2))
-F.embedding(b(2), f(2, 2))            | F.one_hot(f(2))                       | F.one_hot(i(2), 1)
+F.embedding(b(2), f(2, 2))            | F.one_hot(f(2))                       | F.one_hot(f(2), 3)
 torch.take_along_dim(f(2, 2), f(2, 2), 0) | f(2, 2).take_along_dim(i(3, 3), 0) | torch.nonzero(f(2), as_tuple='x', out=f(2))
 f(2)[0:1:0]                           | f(2, 3).diag_embed(0, 0, 0)           | f(2).repeat_interleave(f(2))
 """
@@ -182,7 +182,7 @@ f(2, 3).swapaxes(0, 5)                | f(2).copy_(f(3))                      | 
 f(2).repeat()                         | f(2, 2).repeat(2)                     | f(2).tile((-1,))
 f(3).expand(2, 3).add_(1)             | f(3).expand(2, 3).copy_(f(2, 3))      | f(3).expand(2, 3).mul_(f(2, 3))
 f(7)[:-1].copy_(S[1:])                | S[:-1].copy_(S[1:])                   | S[:-1].add_(S[1:])
-torch.mul(S[1:], 2, out=S[:-1])       | torch.add(S, 1, out=S.view(3, 3).t())  | torch.where(S > 0, S, S, out=S.view(3, 3).t())
+torch.mul(S[1:], 2, out=S[:-1])       | torch.add(S, 1, out=S.view(3, 3).t())  | torch.where(S[1:] > 0, S[1:], S[1:], out=S[:-1])
 torch.cat((S[:4], S[4:]), out=S)      | torch.gather(S, 0, i(9), out=S)       | torch.cumsum(S[1:], 0, out=S[:-1])
 f(2).requires_grad_().add_(1)         | i(2).requires_grad_()                 | (f(3).requires_grad_() * 2).backward()
 f(2).item()                           | bool(f(2))                            | float(f(2, 2))

@@ -136,6 +136,7 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
   p.structured = is_structured(op);
   if (!p.targets.empty()) {
     p.functional = functional_form(op);
+    p.pointwise |= p.functional && p.functional->hasTag(at::Tag::pointwise);
     if (p.functional && !is_structured(*p.functional)) p.functional.reset();
     p.casts_output = p.pointwise || s.argumentIndexWithName("dtype").has_value() || p.name == "aten::cat.out";
     static const std::unordered_set<std::string_view> of_output{"aten::sum.IntList_out", "aten::prod.int_out", "aten::mean.out",

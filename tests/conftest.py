@@ -19,7 +19,6 @@ def pytest_configure(config):
 
 # What is known not to work yet; docs/support.md names the same. A test that begins to pass is reported as XPASS: then its row goes.
 KNOWN_GAPS = {
-    "test_errors.py::test_at_the_next_read[index_select]": "an index into a tensor of one constant is not checked: the gather folds away",
 }
 
 

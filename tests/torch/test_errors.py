@@ -145,7 +145,10 @@ assert (torch.ones(8, device='tiny') + 1).sum().item() == 16
 
 
 def test_a_failing_compiler(tmp_path):
-    """The error names the kernel and leaves its source; what was lost tells it at every read, and nothing else is lost."""
+    """The error names the kernel and leaves its source; what was lost tells it at every read."""
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *-shared*) exit 1;; esac\nexec c++ "$@"\n')
+    compiler.chmod(0o755)
     out = run("""
 import torch
 x = torch.arange(3., device='tiny')
@@ -159,7 +162,7 @@ for _ in range(2):
         texts.append(str(e).splitlines()[0])
 assert texts[0] == texts[1], texts
 print(texts[0])
-""", TINY_RENDERER="C", TINY_CC="/bin/false", TINY_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))
+""", TINY_RENDERER="C", TINY_CC=str(compiler), TINY_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))
     kernel, path = re.fullmatch(r"kernel (\S+) does not compile; its source is in (\S+)", out.strip()).groups()
     with open(path) as f:
         assert kernel in f.read()

@@ -86,7 +86,8 @@ def build(archive, package, work, jobs=None):
 
     shutil.copy2(os.path.join(core, "lib", "libtinygrad_core.so"), package)
     # libstdc++ by its run-time name, first: the extension shares torch's copy, whatever this g++ would link by itself.
-    libraries = ["-l:libstdc++.so.6", "-L" + package, "-ltinygrad_core", f"-L{torch_root}/lib", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    libraries = ["-l:libstdc++.so.6", "-L" + package, "-ltinygrad_core", f"-L{torch_root}/lib", "-lc10", "-ltorch_cpu", "-ltorch",
+                 "-ltorch_python"]
     subprocess.run([cxx, "-shared", "-o", os.path.join(package, "_C.so"), *(u[2] for u in units), *libraries,
                     "-Wl,--as-needed", "-Wl,-rpath,$ORIGIN"], check=True)
 

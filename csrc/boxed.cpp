@@ -65,15 +65,20 @@ void deliver(const Plan& plan, const at::Tensor& result, const at::Tensor& out) 
   copy_tensor(out, result);
 }
 
-/// The first tensor of the result's sizes: a pointwise result keeps its order of dimensions in memory.
+/// The first tensor of the result's sizes: a pointwise result keeps its order of dimensions in memory. None if all operands are contiguous
+/// and of one size: then the result is, whatever strides they have where these do not matter.
 const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const tiny::Tensor& result) {
   if (!plan.pointwise) return nullptr;
+  const c10::TensorImpl* first = nullptr;
+  bool contiguous = !(plan.name.size() == 15 && plan.name.ends_with(".Scalar"));  // comparisons, eq to ge: the number is an operand
   for (const c10::IValue& v : arguments) {
     if (!v.isTensor() || !v.toTensor().defined()) continue;
     const at::Tensor& t = v.toTensor();
-    if (t.sizes() == int_array(result.sizes())) return t.unsafeGetTensorImpl();
+    const bool same = t.sizes() == int_array(result.sizes());
+    if (same && !first) first = t.unsafeGetTensorImpl();
+    contiguous &= same && t.is_contiguous();
   }
-  return nullptr;
+  return contiguous ? nullptr : first;
 }
 
 /// What a written argument gets, in its dtype. Throws what PyTorch throws when the types or shapes do not fit.

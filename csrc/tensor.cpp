@@ -114,11 +114,47 @@ at::Tensor make_empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, 
   return t;
 }
 
+namespace {
+
+/// Whether strides say more than sizes do about the order of dimensions: not those of a contiguous tensor without sizes of 0 or 1.
+bool has_own_order(const c10::TensorImpl& t) {
+  return !t.is_contiguous() || std::any_of(t.sizes().begin(), t.sizes().end(), [](int64_t n) { return n <= 1; });
+}
+
+/// What TensorIterator gives a result: dense strides, dimensions ordered as the operand's strides are.
+c10::SmallVector<int64_t, 5> dense_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  const int n = static_cast<int>(sizes.size());
+  c10::SmallVector<int, 5> order;  // innermost first
+  for (int d = n - 1; d >= 0; --d) order.push_back(d);
+  auto inner = [&](int a, int b) {  // 1: b lies inside of a; -1: it does not; 0: either
+    if (strides[a] == 0 || strides[b] == 0) return 0;
+    if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
+    return sizes[a] > sizes[b] ? 1 : 0;
+  };
+  for (int i = 1; i < n; ++i)
+    for (int k = i, j = i - 1; j >= 0; --j) {
+      const int c = inner(order[j], order[k]);
+      if (c > 0) std::swap(order[j], order[k]), k = j;
+      else if (c < 0) break;
+    }
+  bool usual = true;
+  for (int i = 0; i < n; ++i) usual &= order[i] == n - 1 - i;
+  c10::SmallVector<int64_t, 5> out(n);
+  int64_t next = 1;
+  for (int d : order) {
+    out[d] = next;
+    next *= usual ? std::max<int64_t>(sizes[d], 1) : sizes[d];
+  }
+  return out;
+}
+
+}  // namespace
+
 at::Tensor make_result(const tiny::Tensor& value, c10::DeviceIndex index, const c10::TensorImpl* like) {
   const auto dtype = torch_dtype(value.dtype());
   at::Tensor out;
-  if (like && !like->is_contiguous() && like->sizes() == int_array(value.sizes())) {
-    const auto strides = at::infer_dense_strides(like->sizes(), like->strides());
+  if (like && has_own_order(*like) && like->sizes() == int_array(value.sizes())) {
+    const auto strides = dense_strides(like->sizes(), like->strides());
     out = make_empty_strided(like->sizes(), strides, dtype, index);
   } else {
     out = make_empty(int_array(value.sizes()), dtype, index);

@@ -24,6 +24,12 @@ DType mean_dtype(const Args& a, int i) {
 /// x.reduce over axes that may be named although x is 0-d.
 Tensor fold(const Tensor& x, Op op, const Dims& axes, bool keepdim) { return x.dim() == 0 ? x : x.reduce(op, axes, keepdim); }
 
+/// A sum begins with 0: where all that is added is -0, it is 0.
+Tensor sum_of(const Tensor& x, const Dims& axes, bool keepdim) {
+  Tensor r = fold(x, Op::ADD, axes, keepdim);
+  return is_float(r.dtype()) ? r + 0.0 : r;
+}
+
 Tensor extreme(Args& a, Op op, const char* name) {
   const Tensor& x = a.tensor(0);
   Dims axes = reduced_axes(a, 1, x.dim());
@@ -119,21 +125,21 @@ Tensor mean_of(const Tensor& x, const Dims& axes) {
 Tensor sum(Args& a) {
   DType d = sum_dtype(a, 3);
   const Tensor& x = a.tensor(0);
-  return fold(accumulated(x.cast(d)), Op::ADD, reduced_axes(a, 1, x.dim()), a.integer(2, 0)).cast(d);
+  return sum_of(accumulated(x.cast(d)), reduced_axes(a, 1, x.dim()), a.integer(2, 0)).cast(d);
 }
 
 Tensor nansum(Args& a) {
   DType d = sum_dtype(a, 3);
   Tensor x = accumulated(a.tensor(0).cast(d));
   if (is_float(x.dtype())) x = where(ne(x, x), like(x, 0), x);
-  return fold(x, Op::ADD, reduced_axes(a, 1, x.dim()), a.integer(2, 0)).cast(d);
+  return sum_of(x, reduced_axes(a, 1, x.dim()), a.integer(2, 0)).cast(d);
 }
 
 Tensor mean(Args& a) {
   DType d = mean_dtype(a, 3);
   Tensor x = accumulated(a.tensor(0).cast(d));
   Dims axes = reduced_axes(a, 1, x.dim());
-  return (fold(x, Op::ADD, axes, a.integer(2, 0)) / static_cast<double>(reduced_count(x, axes))).cast(d);
+  return (sum_of(x, axes, a.integer(2, 0)) / static_cast<double>(reduced_count(x, axes))).cast(d);
 }
 
 Tensor prod(Args& a) {

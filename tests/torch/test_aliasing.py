@@ -118,7 +118,7 @@ def a_write(p, name):
                f"{name}.sub_({operand})", f"{name}[...] = {operand}", f"{name}.masked_fill_({name} > {rng.randint(0, 9)}, {rng.randint(-5, 5)})",
                f"{name}.neg_()"]
     if not operand.lstrip("-").isdigit():
-        choices += [f"{name}.copy_({operand})"] * 2 + [f"torch.maximum({name}, {operand}, out={name})"]
+        choices += [f"{name}.copy_({operand})"] * 2 + [f"torch.mul({name}, {operand}, out={name})"]
         if p.env[operand.split(".")[0]].shape == t.shape:
             choices += [f"torch.add({operand}, {operand}, out={name})", f"torch.mul({operand}, 2, out={name})"]
     if t.dim() and t.size(0):

@@ -446,3 +446,10 @@ def test_multinomial():
     y = torch.multinomial(p.expand(50, 4), 3).cpu()
     assert (y.sort(1).values == torch.tensor([0, 2, 3])).all()
     assert not (torch.multinomial(p.expand(500, 4), 1).cpu() == 1).any()
+
+
+def test_a_sum_of_negative_zeros_is_zero():
+    for d in ("cpu", D):
+        z = torch.tensor([[-0.0, -0.0]], device=d)
+        results = z.sum(), z.sum(0), z.sum(1), z[0, 0].sum(), z[0, 0].sum(0), z.nansum(), z.mean(), z.mean(0)
+        assert not any(r.signbit().any().item() for r in results)

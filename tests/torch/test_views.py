@@ -211,3 +211,14 @@ def test_inference_mode():
         x[1:].add_(2)
         y = x.view(3, 1).t()
     assert y.tolist() == [[0, 2, 2]]
+
+
+def test_strides_that_sizes_do_not_settle():
+    """Sizes of 0 and 1 leave strides open; results have the CPU's."""
+    def program(d):
+        x = torch.arange(24., device=d).reshape(2, 3, 4)
+        odd = [x.permute(2, 0, 1)[:, :1], x[:, :, :1].permute(1, 2, 0), x[:, 1:2].transpose(0, 1), x.narrow(1, 0, 0), x.narrow(0, 0, 0).mT,
+               x[0, :, :1].t().unsqueeze(0), torch.arange(5., device=d).reshape(1, 5, 1).permute(1, 2, 0), x.permute(2, 1, 0)]
+        return [r for o in odd for r in (o + 1, o * o, o.relu(), o - o.clone(), o / 2, o + torch.ones(1, device=d), o.clamp(min=0), o > 1)]
+
+    both(program)

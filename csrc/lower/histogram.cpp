@@ -14,26 +14,26 @@ struct Range {
   Tensor low, high;   // 0-d
 };
 
-/// The given range, or the data's own where there is none; one of no length is widened by 1 on each side.
-Range widened_range(Range r) {
+/// A range of no length is widened: histc by 1 on each side, the others by 1/2.
+Range widened_range(Range r, double by) {
   Tensor same = eq(r.low, r.high);
-  return {where(same, r.low - 1.0, r.low), where(same, r.high + 1.0, r.high)};
+  return {where(same, r.low - by, r.low), where(same, r.high + by, r.high)};
 }
 
 Tensor checked_finite(const Tensor& x) {
   return check(x, lt(abs(x), like(x, INFINITY)), "histogram: range is not finite: {}", 0);
 }
 
-Range range_of(const Tensor& x) {
-  if (x.numel() == 0) return widened_range({like(x, 0), like(x, 0)});
-  return widened_range({checked_finite(x.amin()), checked_finite(x.amax())});
+Range range_of(const Tensor& x, double widening) {
+  if (x.numel() == 0) return widening == 1 ? widened_range({like(x, 0), like(x, 0)}, 1) : Range{like(x, 0), like(x, 1)};
+  return widened_range({checked_finite(x.amin()), checked_finite(x.amax())}, widening);
 }
 
-Range given_range(DType c, double low, double high) {
+Range given_range(DType c, double low, double high, double widening) {
   if (!(std::isfinite(low) && std::isfinite(high))) fail(ErrorKind::Runtime,
       fmt::format("histogram: range of [{}, {}] is not finite", low, high));
   if (low > high) fail(ErrorKind::Runtime, "histogram: max must be larger than min");
-  return widened_range({scalar(c, low), scalar(c, high)});
+  return widened_range({scalar(c, low), scalar(c, high)}, widening);
 }
 
 /// Adds each weight (1 without) to its bin; bin -1 counts nowhere.
@@ -101,8 +101,8 @@ std::vector<Range> ranges(const Args& a, const Points& p, int at) {
   std::vector<Range> r;
   for (int64_t d = 0; d < p.n; ++d) {
     size_t k = static_cast<size_t>(2 * d);
-    if (a.has(at)) r.push_back(given_range(p.x.dtype(), a.doubles(at)[k], a.doubles(at)[k + 1]));
-    else r.push_back(range_of(p.x.select(1, d)));
+    if (a.has(at)) r.push_back(given_range(p.x.dtype(), a.doubles(at)[k], a.doubles(at)[k + 1], 0.5));
+    else r.push_back(range_of(p.x.select(1, d), 0.5));
   }
   return r;
 }
@@ -158,8 +158,8 @@ Tensor histc(Args& a) {
   if (bins <= 0) fail(ErrorKind::Runtime, "bins must be > 0");
   double low = a.number(2, 0), high = a.number(3, 0);
   Tensor x = given.cast(c).reshape({given.numel()});
-  Range r = low == high ? range_of(x) : given_range(c, low, high);
-  if (low == high && low != 0 && x.numel() == 0) r = given_range(c, low, high);
+  Range r = low == high ? range_of(x, 1) : given_range(c, low, high, 1);
+  if (low == high && low != 0 && x.numel() == 0) r = given_range(c, low, high, 1);
   return fill_bins(linear_bins(x, r, bins, d), bins, Tensor(), c).cast(d);
 }
 
@@ -181,7 +181,7 @@ Results histogram_count(Args& a) {
   check_bins(bins);
   DType c = compute_dtype(x.dtype());
   Tensor flat = x.cast(c).reshape({x.numel()});
-  Range r = a.has(2) ? given_range(c, a.doubles(2)[0], a.doubles(2)[1]) : range_of(flat);
+  Range r = a.has(2) ? given_range(c, a.doubles(2)[0], a.doubles(2)[1], 0.5) : range_of(flat, 0.5);
   Tensor edges = edges_of(r, bins);
   return histogram(a, edges, equal_bins(flat, r, edges), a.flag(4), 3);
 }

@@ -1,8 +1,10 @@
 #include "lower/integer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lower/nn_util.h"
+#include "lower/reduce.h"
 
 namespace tiny::lower {
 namespace {
@@ -74,6 +76,33 @@ Tensor lcm(Args& a) {
   Tensor x = a.as(0, d), y = a.as(1, d), quotient = x / greatest_divisor(x, y);  // a quotient by 0 is 0
   DType wide = itemsize(d) < 4 ? DType::i32 : d;                                 // small types wrap after the absolute value, as in C
   return magnitude(quotient.cast(wide) * y.cast(wide)).cast(d);
+}
+
+/// The exclusive or of all elements' 64 bits, halving what is left: floats as f64, integers as i64.
+Tensor hash_tensor(Args& a) {
+  const Tensor& x = a.tensor(0);
+  Dims axes = reduced_axes(a, 1, x.dim()), order, kept;
+  int64_t n = x.dim() ? reduced_count(x, axes) : 1;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    bool reduced = std::find(axes.begin(), axes.end(), d) != axes.end();
+    if (!reduced) order.push_back(d), kept.push_back(x.size(d));
+    else if (a.flag(2)) kept.push_back(1);
+  }
+  int64_t rows = product(std::span<const int64_t>(kept));
+  if (n == 0 || rows == 0) return zeros(kept, DType::u64);
+  order.append(axes.begin(), axes.end());
+  Tensor wide = is_float(x.dtype()) ? x.cast(DType::f64).bitcast(DType::i64) : x.cast(DType::i64);
+  Tensor v = (x.dim() ? wide.permute(order) : wide).reshape({rows, n});
+  while (n > 1) {
+    int64_t half = n / 2;
+    Tensor low = v.slice(1, 0, half), high = v.slice(1, half, 2 * half), both = binary(Op::XOR, low, high);
+    if (n % 2) {
+      Tensor parts[] = {both, v.slice(1, n - 1, n)};
+      both = cat(parts, 1);
+    }
+    v = both.contiguous(), n = half + n % 2;
+  }
+  return v.bitcast(DType::u64).reshape(kept);
 }
 
 /// The exponent's bits, after numbers below the normal ones were scaled up; zero, infinity and NaN have exponent 0.

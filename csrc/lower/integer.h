@@ -6,6 +6,7 @@ namespace tiny::lower {
 
 Tensor gcd(Args& a);           // (self, other)
 Tensor lcm(Args& a);
+Tensor hash_tensor(Args& a);    // (self, dim, *, keepdim, mode) -> u64
 Results frexp(Args& a);        // (self) -> mantissa, exponent i32
 Tensor tril_indices(Args& a);  // (row, col, offset, *, dtype?)
 Tensor triu_indices(Args& a);

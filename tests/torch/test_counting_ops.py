@@ -115,6 +115,9 @@ def test_histogram(dtype):
     for how in ({"bins": 10}, {"bins": 7, "range": (-1.0, 1.0)}, {"bins": 5, "density": True}):
         compare(lambda x: torch.histogram(x, **how), x, backward=False)
         compare(lambda x, w: torch.histogram(x, weight=w, **how), x, w, backward=False)
+    compare(lambda x: torch.histogram(x, 3), x[:1].expand(4), backward=False)
+    compare(lambda x: torch.histogram(x, 3), x[:0], backward=False)
+    compare(lambda x: torch.histogram(x, 2, range=(1.0, 1.0)), x, backward=False)
     edges = T([-1.0, -0.5, 0, 0.1, 2], dtype=dtype)
     compare(torch.histogram, x, edges, backward=False)
     compare(lambda x, b, w: torch.histogram(x, b, weight=w, density=True), x, edges, w, backward=False)

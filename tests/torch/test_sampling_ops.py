@@ -143,6 +143,29 @@ def test_multilabel_margin_loss(reduction):
     assert raises_alike(loss, torch.randn(1, 5), T([[1, 5, -1, 0, 0]]))
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("blank", [0, 3])
+def test_ctc_loss(reduction, blank):
+    frames, lengths = [9, 5, 7, 1], [3, 2, 0, 1]
+    labels = torch.tensor([[1, 1, 2], [2, 4, 1], [1, 1, 1], [4, 1, 1]])
+    packed = torch.cat([row[:n] for row, n in zip(labels, lengths)])
+    def loss(x, t):
+        return F.ctc_loss(x.log_softmax(2), t, frames, lengths, blank=blank, reduction=reduction)
+    compare(loss, randn(9, 4, 5), labels)
+    compare(loss, randn(9, 4, 5), packed)
+    compare(loss, torch.randn(9, 4, 5, dtype=torch.float64).requires_grad_(), packed.int())
+
+
+def test_ctc_loss_without_a_path():
+    def loss(x, t):
+        return F.ctc_loss(x.log_softmax(2), t, [2, 4], [3, 2], zero_infinity=True)
+    compare(loss, randn(4, 2, 5), torch.tensor([[1, 2, 3], [1, 1, 1]]))
+    compare(lambda x, t: F.ctc_loss(x.log_softmax(2), t, [2, 4], [3, 2], reduction="none"), torch.randn(4, 2, 5), torch.tensor([[1, 2, 3], [1, 1, 1]]))
+    compare(lambda x, t: F.ctc_loss(x.log_softmax(2), t, (70,), (20,)), randn(70, 1, 5), torch.randint(1, 5, (1, 20)))
+    assert raises_alike(lambda x, t: F.ctc_loss(x, t, [5, 4], [3, 2]), torch.randn(4, 2, 5), torch.tensor([[1, 2, 3], [1, 1, 1]]))
+    assert raises_alike(lambda x, t: F.ctc_loss(x, t, [4, 4], [3, 2], blank=5), torch.randn(4, 2, 5), torch.tensor([[1, 2, 3], [1, 1, 1]]))
+
+
 # ---- segments and distances
 @pytest.mark.parametrize("initial", [None, 2.0])
 @pytest.mark.parametrize("word", ["sum", "mean", "max", "min", "prod"])

@@ -148,3 +148,13 @@ def test_triangle_indices(f):
                 assert torch.equal(f(rows, columns, offset), f(rows, columns, offset, device=D).cpu()), (rows, columns, offset)
     assert torch.equal(f(1500, 1200, -7), f(1500, 1200, -7, device=D).cpu())
     assert f(3, 3, device=D, dtype=torch.int32).dtype == torch.int32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_hash(dtype):
+    x = (torch.randn(3, 5, 4) * 9).to(dtype)
+    for dims in ((), (0,), (1, 2), (-1,)):
+        for keepdim in (False, True):
+            a, b = torch.hash_tensor(x, dims, keepdim=keepdim), torch.hash_tensor(noncontiguous(x).to(D), dims, keepdim=keepdim).cpu()
+            assert a.shape == b.shape and torch.equal(a.view(torch.int64), b.view(torch.int64))
+    assert torch.hash_tensor(x[0, 0, 0].to(D)).item() == torch.hash_tensor(x[0, 0, 0]).item()

@@ -29,6 +29,7 @@
 #include "lower/quantize.h"
 #include "lower/random.h"
 #include "lower/reduce.h"
+#include "lower/rejection.h"
 #include "lower/rnn.h"
 #include "lower/scan.h"
 #include "lower/scatter.h"

@@ -11,11 +11,14 @@ namespace {
 
 Tensor shift_right(const Tensor& bits, int n) { return binary(Op::SHR, bits, constant(DType::u64, int64_t{n})); }
 
-/// u64 bits for each element of `sizes`; a draw takes as many counters as it has elements.
+}  // namespace
+
 Tensor bits_for(Args& a, int generator, const Dims& sizes) {
   Args::Rng r = a.rng(generator, product(sizes));
   return random_bits(sizes, r.seed, r.offset);
 }
+
+namespace {
 
 /// Bits of a uniform number in [0, 1) that dtype d holds exactly, so that 1 is never reached by rounding.
 int uniform_bits(DType d) {
@@ -33,14 +36,16 @@ Tensor uniform_01(const Tensor& bits, DType d) {
   return shift_right(bits, 64 - n).cast(compute_dtype(d)) * std::ldexp(1.0, -n);
 }
 
-/// Uniform in (0, 1): no end is reached. f32 takes 32 bits of which rounding keeps the leading 24, so that small numbers are finer.
+}  // namespace
+
+/// f32 takes 32 bits of which rounding keeps the leading 24, so that small numbers are finer.
 Tensor uniform_open(const Tensor& bits, DType c) {
   if (c == DType::f64) return (shift_right(bits, 11).cast(c) + 0.5) * 0x1p-53;
   Tensor u = (shift_right(bits, 32).cast(DType::f32) + 0.5) * 0x1p-32;
   return minimum(u, constant(DType::f32, 1 - 0x1p-24));
 }
 
-/// Standard normal numbers of type c. Source: Box and Muller, 1958.
+/// Source: Box and Muller, 1958.
 Tensor standard_normal(Args& a, int generator, const Dims& sizes, DType c) {
   Tensor bits = bits_for(a, generator, sizes), angle;
   if (c == DType::f64) angle = uniform_01(bits_for(a, generator, sizes), c);
@@ -48,6 +53,8 @@ Tensor standard_normal(Args& a, int generator, const Dims& sizes, DType c) {
   Tensor radius = sqrt(log(uniform_open(bits, c)) * -2.0);
   return radius * (angle * (2 * M_PI)).unary(Op::COS);
 }
+
+namespace {
 
 const Dims& self_sizes(const Args& a) { return a.tensor(0).sizes(); }
 DType self_dtype(const Args& a) { return a.tensor(0).dtype(); }

@@ -23,4 +23,11 @@ Tensor randperm(Args& a);         // randperm.generator_out(n, *, generator) and
 Results rrelu_with_noise(Args& a);
 Tensor uniform(Args& a);          // (self, from, to, *, generator)
 
+/// u64 bits for each element of `sizes`; a draw takes as many counters as it has elements.
+Tensor bits_for(Args& a, int generator, const Dims& sizes);
+/// Uniform in (0, 1): no end is reached.
+Tensor uniform_open(const Tensor& bits, DType c);
+/// Standard normal numbers of type c.
+Tensor standard_normal(Args& a, int generator, const Dims& sizes, DType c);
+
 }  // namespace tiny::lower

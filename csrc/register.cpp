@@ -118,6 +118,12 @@ bool reads_addresses(const c10::OperatorHandle& functional) {
   return is_structured(functional) && (functional.hasTag(at::Tag::pointwise) || more.count(toString(functional.operator_name())));
 }
 
+/// Notes an operator whose derivative PyTorch takes from its parts: a kernel of any kind would hide it.
+void refuse_hiding(const c10::OperatorHandle& op, const std::string& name) {
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !op.hasKernelForDispatchKey(c10::DispatchKey::Autograd))
+    table().problems.push_back(name + ": PyTorch differentiates what it is made of, a kernel would hide that");
+}
+
 void add(torch::Library& library, const Row& row, const c10::OperatorHandle& op) {
   const std::string name = short_name(op);
   table().lowered.insert(name);
@@ -133,6 +139,7 @@ void add_on_cpu(torch::Library& library, const CpuRow& row) {
     table().problems.push_back(std::string(row.name) + ": this torch has no such operator");
     return;
   }
+  refuse_hiding(*op, row.name);
   const Forms forms = other_forms(*op);
   for (const auto& form : {std::optional(*op), forms.in_place, forms.out})
     if (form) library.impl(short_name(*form).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CpuKernel>(row.reason)));
@@ -167,9 +174,7 @@ void expand(torch::Library& library) {
       continue;
     }
     if (!done.insert(row.name).second) continue;
-    if (op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-        !op->hasKernelForDispatchKey(c10::DispatchKey::Autograd))
-      table().problems.push_back(std::string(row.name) + ": PyTorch differentiates what it is made of, a kernel would hide that");
+    refuse_hiding(*op, row.name);
     add(library, row, *op);
     const auto functional = functional_form(*op);
     if (functional && reads_addresses(*functional)) add_once(*functional, row);

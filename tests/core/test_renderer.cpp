@@ -66,6 +66,22 @@ TEST_P(Renderer, SumOfRowsWithVectorsAndTail) {
   EXPECT_EQ(y, want);
 }
 
+TEST_P(Renderer, LanesFoldInHalves) {
+  for (int64_t n : {2, 4, 8, 16}) {
+    KernelBuilder k("halves");
+    U out = k.param(0, f32, 1), x = k.load(k.param(1, f32, n), index_const(0), n);
+    k.store(out, index_const(0), k.add(node(Op::FOLDLANES, f32, {x}, Arg(static_cast<int64_t>(Op::ADD)))));
+    std::vector<float> in;
+    for (int64_t i = 0; i < n; ++i) in.push_back(static_cast<float>(i % 3 == 0 ? 1e8 : 1.37 * static_cast<double>(i)));  // order shows
+    std::vector<float> lanes = in;
+    for (size_t half = lanes.size() / 2; half; half /= 2)
+      for (size_t i = 0; i < half; ++i) lanes[i] += lanes[half + i];
+    float got = 0;
+    make(k).run({&got, in.data()});
+    EXPECT_EQ(got, lanes[0]) << n << " lanes";
+  }
+}
+
 TEST_P(Renderer, RunningSumAndComputedExtents) {
   KernelBuilder k("prefix");
   U out = k.param(0, i64, 36), n = k.add(node(Op::VAR, i64, std::initializer_list<UOp*>{}, Arg(int64_t{0}), 1));
@@ -348,6 +364,20 @@ TEST_P(Renderer, DamagedBinariesAreRefused) {
   Binary b = GetParam()->make(host_caps())->compile(k.program);
   EXPECT_THROW(GetParam()->load(b, "wrong_name"), Error);
   EXPECT_NO_THROW(GetParam()->load(b, "right_name"));
+}
+
+TEST_P(Renderer, KernelsOfOneNameAreDifferentKernels) {
+  std::vector<LoadedKernel> kernels;
+  for (int64_t i = 0; i < 3; ++i) {
+    KernelBuilder k(i < 2 ? "same" : "other");
+    k.store(k.param(0, i64, 1), index_const(0), index_const(10 + i));
+    kernels.push_back(make(k));
+  }
+  for (int64_t i = 0; i < 3; ++i) {
+    int64_t out = 0;
+    kernels[static_cast<size_t>(i)].run({&out});
+    EXPECT_EQ(out, 10 + i);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Renderer, testing::Values(&kLlvm, &kC), [](const auto& p) { return std::string(p.param->name); });

@@ -43,6 +43,8 @@ struct ProgramInfo {
 /// * numel > 1 is a vector of that many lanes; a source with numel 1 broadcasts. INDEX with a scalar index under a LOAD or STORE of n lanes
 ///   means n consecutive elements (alignment of one element); with a vector index, a gather or scatter, lane by lane in order.
 ///   A gate is bool, scalar or one per lane.
+/// * FOLDLANES combines the lower half of the lanes with the upper half, lane by lane, until one is left. Of an odd number the last lane is
+///   set aside; those combine in turn, as the right operand at the end.
 /// * bool values are i1 in registers, a byte 0 or 1 in memory. Reduced floats appear only in LOAD, STORE, CAST, BITCAST, CONST and WHERE:
 ///   arithmetic on them was widened to f32. Transcendentals are decomposed, or calls of libm where the op remains (rare ones, f64).
 /// * No FOLD, PREFIX, ORDERED, CHECK, SINK, THREEFRY.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "unordered_dense/unordered_dense.h"
@@ -290,12 +291,20 @@ class Interpreter::Run {
   }
 
   void fold_lanes(const Step& s, int lane) {
-    Arg pair[2] = {reg(lane, s.from[0].at)};
-    for (int i = 1; i < s.from[0].lanes; ++i) {
-      pair[1] = reg(lane, s.from[0].at + i);
-      pair[0] = eval(static_cast<Op>(s.arg), s.dtype, s.dtype, pair);
+    std::vector<Arg> lanes;
+    for (int i = 0; i < s.from[0].lanes; ++i) lanes.push_back(reg(lane, s.from[0].at + i));
+    auto combine = [&s](Arg a, Arg b) {
+      Arg pair[2] = {a, b};
+      return eval(static_cast<Op>(s.arg), s.dtype, s.dtype, pair);
+    };
+    std::optional<Arg> odd;
+    while (lanes.size() > 1) {
+      size_t half = lanes.size() / 2;
+      if (lanes.size() % 2) odd = odd ? combine(*odd, lanes.back()) : lanes.back();
+      for (size_t i = 0; i < half; ++i) lanes[i] = combine(lanes[i], lanes[half + i]);
+      lanes.resize(half);
     }
-    reg(lane, s.to.at) = pair[0];
+    reg(lane, s.to.at) = odd ? combine(lanes[0], *odd) : lanes[0];
   }
 
   void elementwise(const Step& s, int lane) {

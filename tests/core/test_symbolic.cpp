@@ -161,6 +161,12 @@ TEST_F(Symbolic, GatesTightenIndices) {
   U sum = i + j;  // of two ranges: one of them is written with the sum
   U both = lt(index_const(1), sum) & lt(sum, index_const(6));
   EXPECT_SAME(U(simplify_given((sum - 2 + k * 4) / 4, both)), k);
+  // Loops have large numbers once codegen has moved them. One with as many turns as the gate leaves values is still another loop.
+  for (int64_t number : {int64_t{1} << 14, int64_t{1} << 30, (int64_t{1} << 30) + 1}) {
+    U tile = range(4, number, Axis::Loop);
+    EXPECT_SAME(U(simplify_given((i * 4 + tile - 4) / 4, gate)), i - 1) << number;
+    EXPECT_SAME(U(simplify_given(((i * 4 + tile - 4) / 4) * 8 + tile, gate)), i * 8 + tile - 8) << number;
+  }
 }
 
 /// A random expression built twice: as written, and through alu().
@@ -171,7 +177,8 @@ struct Pair {
 class Grower {
  public:
   Grower(Random& random, DType d) : random_(random), d_(d) {
-    for (int64_t n = 0; n < 3; ++n) ranges_.push_back(range(random.between(1, 5), n, Axis::Loop));
+    int64_t first = random.chance(50) ? 0 : int64_t{1} << 30;  // as in ASTs, and as codegen numbers the innermost loops
+    for (int64_t n = 0; n < 3; ++n) ranges_.push_back(range(random.between(1, 5), first + n, Axis::Loop));
     vector_ = node(Op::LANES, kIndex, {}, {}, 4);
   }
 
@@ -248,6 +255,26 @@ TEST(SymbolicRandom, SimplifiedEqualsOriginalForAllValues) {
     if (HasFatalFailure()) return;
     ASSERT_EQ(simplify(p.simple), p.simple) << "seed " << seed << "\n" << print(p.simple) << print(simplify(p.simple));
   }
+}
+
+TEST(SymbolicRandom, DivisionOfEverySmallSum) {
+  // Two terms and a constant by a divisor that shares factors with them: one factor tried, then the other.
+  for (int64_t divisor : {6, 8, 12, 24})
+    for (int64_t a = 1; a <= 12; ++a)
+      for (int64_t b = 1; b <= 12; ++b) {
+        Arena arena;
+        IrScope scope(arena);
+        U x = range(2, 0, Axis::Loop), y = range(4, 1, Axis::Loop);
+        for (int64_t k = 0; k < 13; ++k) {
+          U sum = x * a + y * b + k, quotient = sum / divisor, rest = sum % divisor;
+          for_all_values({x, y}, [&](const Leaves& leaves, int64_t) {
+            int64_t value = leaves.at(x).i * a + leaves.at(y).i * b + k;
+            ASSERT_EQ(Evaluator(leaves)(quotient).i, value / divisor) << print(sum) << "/ " << divisor << " became\n" << print(quotient);
+            ASSERT_EQ(Evaluator(leaves)(rest).i, value % divisor) << print(sum) << "% " << divisor << " became\n" << print(rest);
+          });
+          if (HasFatalFailure()) return;
+        }
+      }
 }
 
 TEST(SymbolicRandom, GivenAGateTheIndexIsTheSameWhereItHolds) {

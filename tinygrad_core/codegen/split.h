@@ -20,6 +20,7 @@ class RangeNumbers {
  public:
   static constexpr int64_t kStep = 1 << 14;
   static constexpr int64_t kInnermost = kStep * (1 << 16);
+  static_assert(kInnermost < kStandInNumbers / kStep);
   int64_t after(int64_t number);
 
  private:

@@ -61,6 +61,8 @@ inline int64_t reduce_columns(const UOp* u) { return u->arg.i >> 8; }
 /// What runs a RANGE. Global: workgroups, in any order. Local: lanes of a workgroup. Loop, Reduce: in order. Upcast and Unroll are
 /// replaced by copies of the body, Vector by LANES: none of the three reaches a renderer.
 enum class Axis : uint8_t { Global, Local, Loop, Reduce, GroupReduce, Upcast, Unroll, Vector };
+/// Numbers of RANGEs that stand for other values while an expression is simplified; loops of kernels have smaller ones.
+inline constexpr int64_t kStandInNumbers = int64_t{1} << 50;
 inline Arg range_arg(int64_t number, Axis axis) { return Arg(number << 8 | static_cast<int64_t>(axis)); }
 inline int64_t range_number(const UOp* r) { return r->arg.i >> 8; }
 inline Axis range_axis(const UOp* r) { return static_cast<Axis>(r->arg.i & 255); }

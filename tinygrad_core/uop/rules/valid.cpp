@@ -52,9 +52,15 @@ Constraints constraints_of(UOp* gate) {
 }
 
 /// Stand-in for a value in lo..hi.
-U stand_in(DType d, Bounds b, int64_t number) {
-  constexpr int64_t first = int64_t{1} << 30;  // no loop of a kernel has such a number
-  return cast(range(b.hi - b.lo + 1, first + number, Axis::Loop), d) + b.lo;
+U stand_in(DType d, Bounds b, int64_t number) { return cast(range(b.hi - b.lo + 1, number, Axis::Loop), d) + b.lo; }
+
+/// A number that no stand-in below `u` or `gate` has: an index inside an index may be simplified while the outer one is.
+int64_t free_number(UOp* u, UOp* gate) {
+  int64_t n = kStandInNumbers;
+  UOp* roots[] = {u, gate};
+  for (const UOp* r : toposort(roots))
+    if (r->is(Op::RANGE)) n = std::max(n, range_number(r) + 1);
+  return n;
 }
 
 /// Which node to replace so that `c.u` shrinks: itself, or one term of it that stands alone.
@@ -106,11 +112,12 @@ constexpr Rule kRules[] = {
 
 UOp* simplify_given(UOp* u, UOp* gate) {
   if (!sees_ranges(u) || gate->is(Op::CONST)) return u;
-  int64_t number = 0;
+  int64_t number = 0;  // of the next stand-in, once there is one
   for (const Constraint& c : constraints_of(gate)) {
     Bounds own = bounds(c.u);
     if (c.bounds.lo > c.bounds.hi || (c.bounds.lo == own.lo && c.bounds.hi == own.hi)) continue;
     if (c.bounds.lo < INT32_MIN || c.bounds.hi > INT32_MAX) continue;
+    if (!number) number = free_number(u, gate);
     UOp *value = stand_in(c.u->dtype, c.bounds, number++), *replacement;
     UOp* target = replaced_node(c, value, replacement);
     if (!target) continue;

@@ -1,6 +1,8 @@
 // The verifier: good kernels pass, each kind of fault is found.
 #include <gtest/gtest.h>
 
+#include "base/env.h"
+#include "codegen/codegen.h"
 #include "uop/spec.h"
 
 namespace tiny {
@@ -44,6 +46,27 @@ TEST_F(Spec, FaultsOfKernels) {
   U lanes = node(Op::LANES, kIndex, {}, {}, 4);
   expect_fault(verify_kernel(sink(store(out, lanes, value))), "codegen");
   expect_fault(verify_kernel(sink(node(Op::STORE, DType::void_, {index(value, row), value}))), "no array");
+}
+
+TEST_F(Spec, BetweenPasses) {
+  U lanes = node(Op::LANES, kIndex, {}, {}, 4), four = load(in, lanes);
+  EXPECT_EQ(verify_nodes(sink(store(out, lanes, four))), "");
+  expect_fault(verify_nodes(sink(four)), "effects");
+  expect_fault(verify_nodes(sink(store(out, row, node(Op::LANE, DType::f32, {four}, Arg(int64_t{4}), 1)))), "LANE");
+  expect_fault(verify_nodes(sink(store(out, range(4, kStandInNumbers, Axis::Loop), sum(load(in, column))))), "leaked");
+}
+
+TEST_F(Spec, CodegenLooksAtWhatItIsGivenWhenAsked) {
+  U bad = sink(store(out, row, load(in, row * 8 + 32)));
+  EnvScope ask(Env::TINY_SPEC, "1");
+  try {
+    lower_kernel(bad, Caps(), "bad_kernel");
+    FAIL() << "accepted";
+  } catch (const std::exception& e) {
+    expect_fault(e.what(), "bad_kernel after the scheduler: an index beyond the array");
+  }
+  EnvScope not_asked(Env::TINY_SPEC, "0");
+  EXPECT_NO_THROW(lower_kernel(bad, Caps(), "bad_kernel"));
 }
 
 TEST_F(Spec, AGatedAccessMayPointAnywhere) {

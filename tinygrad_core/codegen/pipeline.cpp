@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "codegen/decomp.h"
@@ -10,6 +11,7 @@
 #include "codegen/linearize.h"
 #include "codegen/lower.h"
 #include "codegen/opt/options.h"
+#include "uop/spec.h"
 #include "uop/symbolic.h"
 
 namespace tiny {
@@ -121,23 +123,32 @@ double microseconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count();
 }
 
+/// `fault` is what the verifier says of what `stage` has made.
+void expect_valid(const std::string& fault, const ProgramInfo& info, const char* stage) {
+  TINY_ASSERT(fault.empty(), fmt::format("{} after {}: {}", info.name, stage, fault));
+}
+
 }  // namespace
 
 Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags) {
   Program p;
   p.info.name = std::move(name);
+  int64_t spec = env_int(Env::TINY_SPEC);
+  if (spec >= 1) expect_valid(verify_kernel(sink), p.info, "the scheduler");
   PassContext context{caps, flags, &p.info, take_record(&sink)};
   for (const PassRow& row : kPasses) {
     auto begin = std::chrono::steady_clock::now();
     sink = row.run(sink, context);
     TINY_LOG(3, pass, "{}: {} {:.0f} us, {} nodes", p.info.name, row.name, microseconds_since(begin), toposort({&sink, 1}).size());
     TINY_LOG(6, graph, "{} after {}:\n{}", p.info.name, row.name, print(sink));
+    if (spec >= 2) expect_valid(verify_nodes(sink), p.info, row.name);
   }
   auto begin = std::chrono::steady_clock::now();
   p.linear = linearize(sink, local_lanes(toposort({&sink, 1})));
   describe(p.linear, &p.info);
   TINY_LOG(3, pass, "{}: linearize {:.0f} us, {} instructions", p.info.name, microseconds_since(begin), p.linear.size());
   TINY_LOG(6, graph, "{} linear:\n{}", p.info.name, listing(p.linear));
+  if (spec >= 1) expect_valid(verify_program(p.linear), p.info, "linearize");
   return p;
 }
 

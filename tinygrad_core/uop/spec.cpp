@@ -72,6 +72,7 @@ const char* leaf_fault(const UOp* u) {
     case Op::PARAM: case Op::LOCAL: return unless(u->src[0]->is(Op::CONST) && u->arg.i >= 0, "an array takes its length and a number");
     case Op::VAR: return unless(u->dtype == DType::f64 || u->dtype == DType::i64 || u->dtype == DType::u64, "VAR is f64, i64 or u64");
     case Op::RANGE:
+      if (range_number(u) < 0 || range_number(u) >= kStandInNumbers) return "a RANGE that stands for another value has leaked";
       if (u->src[0]->dtype != u->dtype) return "RANGE has the dtype of its extent";
       return unless(is_index(u) && scalar(u) && scalar(u->src[0]), "RANGE and its extent are scalar indices");
     case Op::LANES: return unless(is_index(u), "LANES are indices");
@@ -85,7 +86,9 @@ const char* memory_fault(const UOp* u) {
     case Op::INDEX:
       if (!is_array(first)) return "INDEX into what is no array";
       if (!is_index(u->src[1])) return "an index is i64 or i32";
-      return unless(u->dtype == first->dtype && u->numel == u->src[1]->numel, "INDEX has the array's dtype and the index's lanes");
+      // Until vector indices are lowered, a scalar index may stand for the same element in each lane.
+      return unless(u->dtype == first->dtype && (u->numel == u->src[1]->numel || scalar(u->src[1])),
+                    "INDEX has the array's dtype and the index's lanes");
     case Op::LOAD:
       if ((u->nsrc != 1 && u->nsrc != 3) || !first->is(Op::INDEX)) return "LOAD takes an INDEX, or INDEX, gate and value";
       if (u->dtype != first->dtype || (u->nsrc == 3 && u->src[2]->dtype != u->dtype)) return "LOAD has the dtype of its INDEX";
@@ -190,6 +193,15 @@ std::string verify_kernel(UOp* sink) {
   return "";
 }
 
+std::string verify_nodes(UOp* sink) {
+  if (!sink->is(Op::SINK)) return fault("a kernel is a SINK", sink);
+  for (const UOp* s : sink->sources())
+    if (s->dtype != DType::void_) return fault("a kernel's roots have effects, not values", s);
+  for (const UOp* u : toposort({&sink, 1}))
+    if (std::string f = node_fault(u); !f.empty()) return f;
+  return "";
+}
+
 namespace {
 
 /// Walks a linear list with the loops that are open.
@@ -213,6 +225,7 @@ class LinearCheck {
     switch (u->op) {
       case Op::FOLD: case Op::PREFIX: case Op::ORDERED: case Op::CHECK: case Op::SINK: case Op::THREEFRY: return fault("not lowered", u);
       case Op::CAST: case Op::BITCAST: case Op::WHERE: return "";
+      case Op::INDEX: return u->numel == u->src[1]->numel ? "" : fault("INDEX has the index's lanes", u);
       default: break;
     }
     bool reduced = is_reduced_float(u->dtype) || (u->nsrc && is_reduced_float(u->src[0]->dtype));

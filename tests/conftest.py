@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+os.environ.setdefault("TINY_SPEC", "2")  # every kernel is verified between the passes; also in the processes that tests start
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tests", "torch"), os.path.join(ROOT, "tests", "lower"), os.path.join(ROOT, "benchmarks")]
 

@@ -65,6 +65,8 @@ VALUES = {
     "embedding": (lambda d: F.embedding(torch.tensor([9], device=d), torch.ones(4, 2, device=d)), "out of"),
     "gather": (lambda d: torch.ones(2, 2, device=d).gather(0, torch.full((2, 2), 5, device=d)), "5 is out of bounds"),
     "index_select": (lambda d: torch.arange(3., device=d).index_select(0, torch.tensor([3], device=d)), "out of"),
+    "index_select of ones": (lambda d: torch.ones(3, device=d).index_select(0, torch.tensor([7], device=d)), "7 is out of bounds"),
+    "index into zeros": (lambda d: torch.zeros(3, device=d)[torch.tensor([0, 4], device=d)].sum(), "4 is out of bounds"),
     "division": (lambda d: torch.ones(3, dtype=torch.int64, device=d) // torch.tensor([1, 0, 1], device=d), "ZeroDivisionError"),
 }
 

@@ -13,6 +13,7 @@ namespace {
 constexpr int kReload = 4;   // arithmetic from which an element that is in memory is loaded again
 constexpr int kStash = 12;   // arithmetic from which an element of a row is kept in local memory for the next loop
 constexpr int64_t kLevelNumbers = 100;
+constexpr int64_t kUnusedField = 3;  // of ErrorRecord
 
 class Builder {
  public:
@@ -31,9 +32,10 @@ class Builder {
       make_ranges();
       for (int m : stored_) roots.push_back(store_of(m));
     }
+    keep_checks(roots);
     if (out_.buffers.size() > static_cast<size_t>(caps_.max_params))
       throw Error(ErrorKind::NotImplemented, "a fused kernel reads more buffers than the device passes to one kernel");
-    if (checks_) roots.push_back(param(-1, DType::i64));  // no node reads it, and later numbers must not be taken for it
+    if (!checks_.empty()) roots.push_back(param(-1, DType::i64));  // no node reads it, and later numbers must not be taken for it
     out_.sink = node(Op::SINK, DType::void_, roots);
     return std::move(out_);
   }
@@ -258,8 +260,21 @@ class Builder {
     U x = value(v.src[0], index, gate), ok = value(v.src[1], index, gate);
     if (gate.u) ok = alu(Op::OR, {ok, alu(Op::NOT, {gate})});
     if (ok->op == Op::CONST && ok->arg.i) return x;
-    checks_ = true;
-    return node(Op::CHECK, v.dtype, {x, ok}, v.arg);
+    checks_.push_back(node(Op::CHECK, v.dtype, {x, ok}, v.arg));
+    return checks_.back();
+  }
+
+  /// A CHECK is an effect: it stays although what needed its value folded away, as a gather from a constant does. A store into the error
+  /// record's unused field needs it then, where it fails.
+  void keep_checks(std::vector<UOp*>& roots) {
+    if (checks_.empty()) return;
+    std::vector<UOp*> reached = toposort(roots);
+    for (size_t i = checks_.size(); i-- > 0;) {  // the outer ones first: they need the inner ones
+      if (std::find(reached.begin(), reached.end(), checks_[i].u) != reached.end()) continue;
+      U field = node(Op::INDEX, DType::i64, {param(-1, DType::i64), index_const(kUnusedField)});
+      roots.push_back(node(Op::STORE, DType::void_, {field, cast(checks_[i], DType::i64), alu(Op::NOT, {U(checks_[i]->src[1])})}));
+      reached = toposort(roots);
+    }
   }
 
   static U zero(DType d) { return node(Op::CONST, d, {}, const_arg(d, int64_t{0}), 1); }
@@ -411,7 +426,7 @@ class Builder {
   ankerl::unordered_dense::map<int, U> folds_, stores_, stashes_;
   std::vector<U> params_;
   int64_t local_bytes_ = 0;
-  bool checks_ = false;
+  std::vector<U> checks_;
 };
 
 }  // namespace

@@ -1,5 +1,9 @@
 // Random tensor programs for differential tests: what a seed draws is always the same.
+//
+// A program has one right result up to rounding: where a small error could become a large one (floor, comparisons, conversions to integers
+// and short floats) the operand is exact, that is, made by operators whose every result is correctly rounded.
 #pragma once
+#include <cstring>
 #include <random>
 
 #include "engine/storage.h"
@@ -13,7 +17,8 @@ class RandomGraph {
   /// A program of `steps` operators; returns a few of its values.
   std::vector<Tensor> draw(int steps) {
     pool_.clear();
-    for (int i = 0; i < 3; ++i) pool_.push_back(leaf(shape(), i == 2 ? DType::i32 : DType::f32));
+    static constexpr DType kThird[] = {DType::i32, DType::i32, DType::i64, DType::f64, DType::u8, DType::i16, DType::bool_};
+    for (int i = 0; i < 3; ++i) pool_.push_back(leaf(shape(), i == 2 ? kThird[below(7)] : DType::f32));
     for (int i = 0; i < steps; ++i) {
       Tensor t = step();
       if (t.defined() && t.numel() > 0 && t.numel() <= 20000) pool_.push_back(t);
@@ -29,8 +34,9 @@ class RandomGraph {
     Buffer* b = device_.alloc(static_cast<size_t>(n * itemsize(d)) + 8);
     std::string bytes(static_cast<size_t>(n * itemsize(d)), '\0');
     for (int64_t i = 0; i < n; ++i) {
-      if (d == DType::f32) reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(below(4001) - 2000) / 500.0f;
-      else reinterpret_cast<int32_t*>(bytes.data())[i] = below(41) - 20;
+      if (d == DType::f32) put(bytes, i, static_cast<float>(below(4001) - 2000) / 500.0f);
+      else if (d == DType::f64) put(bytes, i, static_cast<double>(below(4001) - 2000) / 500.0);
+      else put_int(bytes, i, d, is_bool(d) ? below(2) : below(41) - (is_signed(d) ? 20 : 0));
     }
     device_.copy_in(b, 0, bytes.data(), bytes.size());
     Tensor t(make_buffer_node(b, d, n), sizes);
@@ -39,6 +45,10 @@ class RandomGraph {
   }
 
  private:
+  template <class T> static void put(std::string& bytes, int64_t i, T v) { std::memcpy(bytes.data() + i * sizeof(T), &v, sizeof v); }
+  static void put_int(std::string& bytes, int64_t i, DType d, int64_t v) {
+    std::memcpy(bytes.data() + i * itemsize(d), &v, static_cast<size_t>(itemsize(d)));  // little endian, as the devices
+  }
   int below(int n) { return static_cast<int>(rng_() % static_cast<uint64_t>(n)); }
   Dims shape() {
     Dims d;
@@ -47,9 +57,15 @@ class RandomGraph {
     return d;
   }
   const Tensor& any() { return pool_[below(static_cast<int>(pool_.size()))]; }
-  Tensor any_float() {
-    const Tensor& t = any();
-    return t.dtype() == DType::f32 ? t : t.cast(DType::f32);
+  /// True if every device must compute the very same bits.
+  static bool exact(const Tensor& t) {
+    UOp* roots[] = {t.node()};
+    for (UOp* u : toposort(roots)) {
+      bool combines = (u->is(Op::REDUCE) || u->is(Op::SCAN)) && reduce_op(u) == Op::ADD;
+      combines |= u->is(Op::SCATTER) && static_cast<Op>(u->arg.rec->n) == Op::ADD;
+      if (has(u->op, group::Trans) || (combines && is_float(u->dtype))) return false;
+    }
+    return true;
   }
   /// Another value of t's dtype that broadcasts with it.
   Tensor partner(const Tensor& t) {
@@ -60,10 +76,19 @@ class RandomGraph {
     Dims s = t.sizes();
     for (int64_t& x : s)
       if (below(3) == 0) x = 1;
-    return leaf(s, t.dtype() == DType::bool_ ? DType::i32 : t.dtype() == DType::i64 ? DType::i32 : t.dtype()).cast(t.dtype());
+    return leaf(s, t.dtype());
   }
   static Tensor bounded(const Tensor& t) {  // keeps values small, so that rounding errors stay small too
-    return t.dtype() == DType::f32 ? minimum(maximum(t, constant(DType::f32, -8.0)), constant(DType::f32, 8.0)) : t;
+    return is_float(t.dtype()) ? minimum(maximum(t, constant(t.dtype(), -8.0)), constant(t.dtype(), 8.0)) : t;
+  }
+  /// To another type; into integers only what fits them.
+  Tensor convert(const Tensor& t) {
+    static constexpr DType kTo[] = {DType::i32, DType::i64, DType::i16, DType::bool_, DType::u8, DType::f64, DType::f32};
+    DType to = is_float(t.dtype()) ? kTo[below(7)] : below(2) ? DType::f32 : kTo[below(7)];
+    if (!is_float(t.dtype())) return t.cast(to);
+    if (is_float(to)) return t.cast(to);
+    if (!exact(t)) return {};
+    return (to == DType::u8 ? bounded(t).unary(Op::ABS) : bounded(t)).cast(to);
   }
 
   Tensor step() {
@@ -73,27 +98,35 @@ class RandomGraph {
       case 0: case 1: {
         static constexpr Op ops[] = {Op::NEG, Op::ABS, Op::EXP, Op::TANH, Op::SIN, Op::SQRT, Op::FLOOR, Op::ERF};
         Op op = ops[below(8)];
-        if (t.dtype() != DType::f32) return is_signed(t.dtype()) ? t.unary(op == Op::NEG ? Op::NEG : Op::ABS) : Tensor();
-        return op == Op::SQRT ? t.unary(Op::ABS).unary(op) : bounded(t.unary(op));
+        if (!is_float(t.dtype())) return is_signed(t.dtype()) ? t.unary(op == Op::NEG ? Op::NEG : Op::ABS) : Tensor();
+        if (op == Op::FLOOR && !exact(t)) return {};
+        if (op != Op::SQRT) return bounded(t.unary(op));
+        return exact(t) ? t.unary(Op::ABS).unary(op) : (t.unary(Op::ABS) + 0.25).unary(op);  // steep at 0
       }
       case 2: case 3: case 4: {
         if (t.dtype() == DType::bool_) return binary(Op::XOR, t, partner(t));
         static constexpr Op ops[] = {Op::ADD, Op::SUB, Op::MUL, Op::MAX, Op::MIN};
         return bounded(binary(ops[below(5)], t, partner(t)));
       }
-      case 5: return t.dtype() == DType::bool_ ? Tensor() : binary(below(2) ? Op::CMPLT : Op::CMPEQ, t, partner(t));
+      case 5: {
+        Tensor other = partner(t);
+        if (t.dtype() == DType::bool_ || !exact(t) || !exact(other)) return {};
+        return binary(below(2) ? Op::CMPLT : Op::CMPEQ, t, other);
+      }
       case 6: {
-        Tensor c = t.dtype() == DType::bool_ ? t : lt(t, partner(t));
+        Tensor other = partner(t);
+        if (!exact(t) || !exact(other)) return {};
+        Tensor c = t.dtype() == DType::bool_ ? t : lt(t, other);
         Tensor a = leaf(c.sizes(), DType::f32);
         return where(c, a, a * 0.5);
       }
-      case 7: return t.dtype() == DType::f32 ? t.cast(DType::i32) : t.cast(DType::f32);
-      case 8: return t.dtype() == DType::f32 ? t.cast(below(2) ? DType::bf16 : DType::f16).cast(DType::f32) : Tensor();
+      case 7: return convert(t);
+      case 8: return t.dtype() == DType::f32 && exact(t) ? t.cast(below(2) ? DType::bf16 : DType::f16).cast(DType::f32) : Tensor();
       case 9: case 10: {
         if (!t.dim() || t.dtype() == DType::bool_) return {};
         static constexpr Op ops[] = {Op::ADD, Op::MAX, Op::MIN};
         Tensor r = t.reduce(ops[below(3)], std::initializer_list<int64_t>{d}, below(2));
-        return t.dtype() == DType::f32 ? bounded(r * 0.25) : r;
+        return is_float(t.dtype()) ? bounded(r * 0.25) : r;
       }
       case 11: return t.dim() >= 2 ? t.transpose(0, t.dim() - 1) : Tensor();
       case 12: return t.reshape(Dims{-1});
@@ -105,13 +138,13 @@ class RandomGraph {
         return t.pad(lo, hi);
       }
       case 16: {  // softmax
-        if (!t.dim() || t.dtype() != DType::f32) return {};
+        if (!t.dim() || !is_float(t.dtype())) return {};
         Dims ax{d};
         Tensor e = (t - t.amax(ax, true)).unary(Op::EXP);
         return e / e.sum(ax, true);
       }
       case 17: {  // layer norm
-        if (!t.dim() || t.dtype() != DType::f32) return {};
+        if (!t.dim() || !is_float(t.dtype())) return {};
         Dims ax{t.dim() - 1};
         double n = static_cast<double>(t.size(-1));
         Tensor c = t - t.sum(ax, true) / n;
@@ -132,7 +165,7 @@ class RandomGraph {
         Tensor index = checked_index(leaf(Dims{1 + below(9)}, DType::i32).unary(Op::ABS).cast(DType::i64), 64, "test");
         Tensor in_range = binary(Op::MOD, index, constant(DType::i64, t.numel()));
         if (below(2)) return gather_flat(t, in_range);
-        Tensor src = leaf(in_range.sizes(), t.dtype() == DType::f32 ? DType::f32 : DType::i32).cast(t.dtype());
+        Tensor src = leaf(in_range.sizes(), t.dtype());
         return scatter_rows(t, in_range, src, below(2) ? Op::ADD : Op::NOOP);
       }
       default: {
@@ -141,7 +174,7 @@ class RandomGraph {
         if (t.size(d) < 2) return {};
         Dims strides = contiguous_strides(t.sizes()), part = t.sizes();
         part[d] = 1;
-        return assign_view(t, strides, strides[d], leaf(part, t.dtype() == DType::f32 ? DType::f32 : DType::i32).cast(t.dtype()));
+        return assign_view(t, strides, strides[d], leaf(part, t.dtype()));
       }
     }
   }

@@ -31,7 +31,7 @@ if(lower_sources)
   target_compile_definitions(tiny_lower PRIVATE _GLIBCXX_USE_CXX11_ABI=${torch_abi})
   target_link_libraries(tiny_lower PRIVATE tinygrad_core)
   if(TINY_TESTS)  # for tests/lower
-    add_library(lower_shim MODULE EXCLUDE_FROM_ALL tests/lower/shim.cpp $<TARGET_OBJECTS:tiny_lower>)
+    add_library(lower_shim MODULE tests/lower/shim.cpp $<TARGET_OBJECTS:tiny_lower>)
     target_include_directories(lower_shim PRIVATE csrc tests tests/core)
     target_compile_options(lower_shim PRIVATE ${TINY_WARNINGS})
     target_link_libraries(lower_shim PRIVATE tinygrad_core)

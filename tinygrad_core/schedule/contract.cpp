@@ -24,10 +24,15 @@ struct Operand {
   bool widened = false;  // a CAST from a reduced float lies between
 };
 
+/// A CAST that can be done later: from a reduced float to one that holds all its values.
+bool widens(const Work& w, int n) {
+  return w[n].op == Op::CAST && is_reduced_float(w[w[n].src[0]].dtype) && is_float(w[n].dtype) && !is_reduced_float(w[n].dtype);
+}
+
 /// Peels CASTs from reduced floats and one VIEW off `n`.
 Operand peel(const Work& w, int n) {
   Operand o;
-  while (w[n].op == Op::CAST && is_reduced_float(w[w[n].src[0]].dtype)) o.widened = true, n = w[n].src[0];
+  while (widens(w, n)) o.widened = true, n = w[n].src[0];
   if (w[n].op == Op::VIEW) {
     const Record* r = w[n].arg.rec;
     o.view = simplified(r->a, r->b, r->n);
@@ -36,7 +41,7 @@ Operand peel(const Work& w, int n) {
     o.view.sizes = Dims{w[n].numel};
     o.view.strides = Dims{1};
   }
-  while (w[n].op == Op::CAST && is_reduced_float(w[w[n].src[0]].dtype)) o.widened = true, n = w[n].src[0];
+  while (widens(w, n)) o.widened = true, n = w[n].src[0];
   o.base = n;
   return o;
 }

@@ -169,6 +169,17 @@ TEST_F(Symbolic, GatesTightenIndices) {
   }
 }
 
+TEST_F(Symbolic, GatesDoNotMakeOtherLoops) {
+  // A loop whose extent depends on what the gate bounds: the access is inside that very loop.
+  U rest = alu(Op::MIN, {index_const(22) - i * 16, index_const(16)});
+  U inner = node(Op::RANGE, kIndex, {rest / 8}, range_arg(7, Axis::Loop));
+  U index = (i * 16 + inner * 8 + j - 5) / 9 + (i * 16 + j) % 16, gate = lt(i, index_const(1)) & lt(index_const(0), j);
+  UOp* given = simplify_given(index, gate);
+  EXPECT_NE(given, index.u);
+  for (UOp* u : toposort({&given, 1}))
+    EXPECT_TRUE(!u->is(Op::RANGE) || range_number(u) != 7 || u == inner.u) << print(given);
+}
+
 /// A random expression built twice: as written, and through alu().
 struct Pair {
   UOp *raw, *simple;

@@ -149,8 +149,10 @@ TEST(Substitute, RewritesAndKeepsTheRest) {
   map.resize(arena.size());
   map[j->slot] = lanes;
   EXPECT_EQ(substitute(load, map)->numel, 5);
-  EXPECT_EQ(replace(load, j, index_const(2)), moved.u);
-  EXPECT_EQ(replace(load, index_const(12345), j), load.u);
+  U loaded = cast(load, kIndex) * j;
+  EXPECT_EQ(replace(i * 5 + j, j, index_const(2)), (i * 5 + 2).u);
+  EXPECT_EQ(replace(loaded, j, index_const(2)), (cast(load, kIndex) * 2).u) << "what is read from memory stays what it is";
+  EXPECT_EQ(replace(loaded, index_const(12345), j), loaded.u);
 }
 
 UOp* small_kernel(int64_t extent) {

@@ -208,7 +208,13 @@ UOp* rebuild(UOp* root) {
 UOp* replace(UOp* root, UOp* from, UOp* to) {
   ankerl::unordered_dense::map<const UOp*, UOp*> made{{from, to}};
   std::vector<UOp*> src;
-  walk(root, [&](UOp* u) { return !made.contains(u); },
+  auto enter = [&made](UOp* u) {
+    if (made.contains(u)) return false;
+    bool computed = is_elementwise(u->op) || u->is(Op::STACK) || u->is(Op::LANE) || u->is(Op::FOLDLANES);
+    if (!computed) made.emplace(u, u);
+    return computed;
+  };
+  walk(root, enter,
        [&](UOp* u) {
          src.clear();
          bool changed = false;

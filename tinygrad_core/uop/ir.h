@@ -74,7 +74,8 @@ std::vector<UOp*> toposort(std::span<UOp* const> roots);
 /// map: indexed by slot, nullptr = keep. Results are memoised in it.
 UOp* substitute(UOp* u, std::vector<UOp*>& map);
 
-/// `u` with every use of `from` replaced by `to`. For few replacements in a small graph: the cost does not depend on the arena.
+/// The expression `u` with `from` replaced by `to` wherever it is an operand of arithmetic. Loops and what is read from memory stay what
+/// they are: a RANGE with another extent would be another loop. For few replacements: the cost does not depend on the arena.
 UOp* replace(UOp* u, UOp* from, UOp* to);
 
 /// A copy of `root`'s graph, which may belong to any arena, in the current one. It only reads the original: threads may copy from one

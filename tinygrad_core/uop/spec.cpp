@@ -197,8 +197,11 @@ std::string verify_nodes(UOp* sink) {
   if (!sink->is(Op::SINK)) return fault("a kernel is a SINK", sink);
   for (const UOp* s : sink->sources())
     if (s->dtype != DType::void_) return fault("a kernel's roots have effects, not values", s);
-  for (const UOp* u : toposort({&sink, 1}))
+  ankerl::unordered_dense::set<int64_t> ranges;
+  for (const UOp* u : toposort({&sink, 1})) {
     if (std::string f = node_fault(u); !f.empty()) return f;
+    if (u->is(Op::RANGE) && !ranges.insert(u->arg.i).second) return fault("two RANGEs with one number and axis", u);
+  }
   return "";
 }
 

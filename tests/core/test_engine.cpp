@@ -83,6 +83,40 @@ TEST(Engine, AnIndexOutOfBoundsPoisonsWhatDependsOnIt) {
   EXPECT_EQ(v[3], 3.0f);
 }
 
+TEST(Engine, FaultsOfTwoChecksAreNotMixed) {
+  Device& cpu = device(0);
+  constexpr int64_t kMany = 1 << 16;
+  Storage s(cpu, kMany * 4);
+  int64_t huge = int64_t{1} << 40, seen[3] = {};
+  for (int turn = 0; turn < 60; ++turn) {
+    {
+      GraphLock lock;
+      Tensor i = iota(kMany), table = iota(5).cast(DType::f32), other = iota(7).cast(DType::f32) * 2.0;
+      Tensor a = gather_flat(table, checked_index(i + 5.0, 5, "first")), b = gather_flat(other, checked_index(i + 200000.0, 7, "second"));
+      Tensor third = turn % 2 ? i + constant(kIndex, huge) : binary(Op::MOD, i, constant(kIndex, int64_t{5}));
+      Tensor c = gather_flat(table, checked_index(third, 5, "third"));
+      s.write(Dims{kMany}, Dims{1}, 0, turn % 3 ? a + b + c : b + a + c);
+    }
+    std::string what;
+    try {
+      std::vector<float> v(kMany);
+      s.copy_out(v.data(), 0, kMany * 4);
+    } catch (const Error& e) {
+      what = e.what();
+    }
+    long long value = 0, size = 0;
+    char name[16] = "";
+    int read = std::sscanf(what.c_str(), "%15[a-z]: index %lld is out of bounds for dimension with size %lld", name, &value, &size);
+    ASSERT_EQ(read, 3) << what;
+    int k = name == std::string("first") ? 0 : name == std::string("second") ? 1 : 2;
+    int64_t start = k == 0 ? 5 : k == 1 ? 200000 : huge;
+    EXPECT_EQ(size, k == 1 ? 7 : 5) << what;
+    EXPECT_TRUE(value >= start && value < start + kMany) << what;
+    ++seen[k];
+  }
+  EXPECT_GT(seen[0] + seen[1], 0);
+}
+
 TEST(Engine, ACheckStaysWhenWhatNeededItsValueFoldsAway) {
   Device& cpu = device(0);
   auto raises = [&cpu](const Tensor& index, Tensor (*form)(const Tensor&)) {

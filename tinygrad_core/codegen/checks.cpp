@@ -10,7 +10,9 @@ namespace {
 
 UOp* any_lane(Op op, UOp* x) { return x->numel == 1 ? x : node(Op::FOLDLANES, x->dtype, {x}, Arg(static_cast<int64_t>(op)), 1).u; }
 
-/// STOREs of {fault, value, limit} where `bad`, unless the record holds a fault already. With several lanes, the greatest bad value.
+/// STOREs of {number and value, value} where `bad`, unless the record holds a fault already. With several lanes, the greatest bad value.
+/// Threads that find faults of different CHECKs at once must not mix them: a store of one word is whole. The second word serves values of
+/// more than 32 bits.
 void record_fault(UOp* record, UOp* value, UOp* bad, const Record* check, std::vector<UOp*>* stores) {
   U seen = cast(value, DType::i64);
   if (seen->numel > 1 || bad->numel > 1) {
@@ -20,8 +22,10 @@ void record_fault(UOp* record, UOp* value, UOp* bad, const Record* check, std::v
   auto field = [record](int64_t i) { return node(Op::INDEX, DType::i64, {record, index_const(i)}); };
   U before = node(Op::LOAD, DType::i64, {field(0), bad, const_(DType::i64, 1)});
   U gate = U(bad) & alu(Op::CMPEQ, {before, const_(DType::i64, 0)});
-  UOp* values[] = {const_(DType::i64, check_number(check)), seen, const_(DType::i64, check->n)};
-  for (int64_t i = 0; i < 3; ++i) stores->push_back(node(Op::STORE, DType::void_, {field(i), values[i], gate}));
+  U least = const_(DType::i64, int64_t{INT32_MIN}), greatest = const_(DType::i64, int64_t{INT32_MAX});
+  U low = alu(Op::AND, {U(alu(Op::MAX, {U(alu(Op::MIN, {seen, greatest})), least})), const_(DType::i64, int64_t{UINT32_MAX})});
+  UOp* values[] = {low + (check_number(check) << 32), seen};
+  for (int64_t i = 0; i < 2; ++i) stores->push_back(node(Op::STORE, DType::void_, {field(i), values[i], gate}));
 }
 
 }  // namespace

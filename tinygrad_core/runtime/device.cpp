@@ -52,10 +52,12 @@ ErrorRecord Device::take_error() {
   std::lock_guard lock(error_mutex_);
   if (!error_) return found;
   copy_out(&found, error_, 0, sizeof found);
-  if (found.fault) {
-    ErrorRecord none;
-    copy_in(error_, 0, &none, sizeof none);
-  }
+  if (!found.fault) return found;
+  ErrorRecord none;
+  copy_in(error_, 0, &none, sizeof none);
+  auto low = static_cast<int32_t>(found.fault);
+  if (low != INT32_MIN && low != INT32_MAX) found.value = low;  // else it may need more bits
+  found.fault >>= 32;
   return found;
 }
 

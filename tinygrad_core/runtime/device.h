@@ -45,8 +45,8 @@ struct Submission {
   std::shared_ptr<const void> keep;        // whatever owns `launches`
 };
 
-/// What a kernel's CHECK writes: the first fault since the last read. i64[4]: {fault, value, limit, unused};
-/// fault = check_number of the CHECK.
+/// The first fault since the last read. A kernel's CHECK writes i64[4]: {check_number << 32 | value's low 32 bits, value, unused, unused};
+/// take_error() gives fault = check_number and its value.
 struct ErrorRecord { int64_t fault = 0, value = 0, limit = 0, unused = 0; };
 /// Number of a CHECK's text, and back. Never 0, and the same in every process: kernels from the disk cache hold it. The text is known for
 /// every number made in this process and for those that kernels read from the disk cache were made with; else "".

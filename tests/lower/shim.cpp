@@ -4,27 +4,8 @@
 // call(name, in, &out, &out_n): `in` is a list of arguments, then of outputs; `out` the results and the faults. Little endian; see Reader.
 #include <cstdlib>
 
+#include "all_lowerings.h"  // every header of csrc/lower, made by cmake
 #include "core/graph_eval.h"
-#include "lower/activation.h"
-#include "lower/binary.h"
-#include "lower/conv.h"
-#include "lower/index.h"
-#include "lower/loss.h"
-#include "lower/matmul.h"
-#include "lower/norm.h"
-#include "lower/optim.h"
-#include "lower/pad.h"
-#include "lower/pool.h"
-#include "lower/random.h"
-#include "lower/reduce.h"
-#include "lower/rnn.h"
-#include "lower/scan.h"
-#include "lower/scatter.h"
-#include "lower/shape.h"
-#include "lower/softmax.h"
-#include "lower/sort.h"
-#include "lower/unary.h"
-#include "lower/upsample.h"
 
 namespace tiny::lower {
 namespace {

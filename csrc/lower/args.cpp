@@ -20,12 +20,12 @@ DType combine(DType higher, DType lower) {
   return higher;
 }
 
-DType number_dtype(const ArgValue& v) {
+DType number_dtype(const ArgValue& v, DType default_float) {
   switch (v.kind) {
-    case ArgKind::Double: return DType::f32;  // the default dtype; the glue casts where another one is set
+    case ArgKind::Double: return default_float;
     case ArgKind::Bool: return DType::bool_;
     case ArgKind::Int: return DType::i64;
-    default: return is_float(v.tensor.dtype()) ? DType::f32 : v.tensor.dtype();
+    default: return is_float(v.tensor.dtype()) ? default_float : v.tensor.dtype();
   }
 }
 
@@ -70,7 +70,7 @@ DType Args::common(std::initializer_list<int> positions) const {
   for (int i : positions) {
     if (!has(i)) continue;
     const ArgValue& v = values[i];
-    if (v.kind != ArgKind::Tensor || v.category == Category::Number) number = join(number, number_dtype(v));
+    if (v.kind != ArgKind::Tensor || v.category == Category::Number) number = join(number, number_dtype(v, default_float));
     else if (v.category == Category::ZeroDim) zero_dim = join(zero_dim, v.tensor.dtype());
     else dimensioned = join(dimensioned, v.tensor.dtype());
   }
@@ -79,7 +79,7 @@ DType Args::common(std::initializer_list<int> positions) const {
 
 DType Args::common_float(std::initializer_list<int> positions) const {
   DType d = common(positions);
-  return is_float(d) ? d : DType::f32;
+  return is_float(d) ? d : default_float;
 }
 
 Args::Rng Args::rng(int generator_position, int64_t numel) {

@@ -37,6 +37,7 @@ class Args {
   std::vector<ArgValue> values;
   std::vector<OutInfo> outs;        // empty for a functional call
   std::string_view op;              // "aten::add.Tensor", for errors
+  DType default_float = DType::f32; // torch.get_default_dtype(): of Python's floats, and of float functions of integers
 
   int size() const { return static_cast<int>(values.size()); }
   bool has(int i) const { return i < size() && values[i].kind != ArgKind::None; }
@@ -56,7 +57,7 @@ class Args {
   DType out_dtype(int k, DType fallback) const { return k < static_cast<int>(outs.size()) ? outs[k].dtype : fallback; }
   /// torch.result_type over the arguments at these positions (numbers and tensors).
   DType common(std::initializer_list<int> positions) const;
-  /// As common(), an integer or bool result replaced by f32 (torch's promotion of float functions; the default dtype is taken as f32).
+  /// As common(), an integer or bool result replaced by the default dtype (torch's promotion of float functions).
   DType common_float(std::initializer_list<int> positions) const;
   /// Seed and offset (0-d u64) of the generator argument or the device's default one, which advances by `numel` counters.
   struct Rng { Tensor seed, offset; };

@@ -18,7 +18,7 @@ DType sum_dtype(const Args& a, int i) {
 /// dtype of a float reduction.
 DType mean_dtype(const Args& a, int i) {
   DType d = a.tensor(0).dtype();
-  return a.dtype(i, a.out_dtype(0, is_float(d) ? d : DType::f32));
+  return a.dtype(i, a.out_dtype(0, is_float(d) ? d : a.default_float));
 }
 
 /// x.reduce over axes that may be named although x is 0-d.

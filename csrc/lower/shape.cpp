@@ -60,7 +60,7 @@ Tensor spaced_of_dtype(Args& a, DType d) {
 
 Tensor arange(Args& a) {
   bool integral = all_integers(a, {0, 1, 2});
-  DType d = a.out_dtype(0, integral ? DType::i64 : DType::f32);
+  DType d = a.out_dtype(0, integral ? DType::i64 : a.default_float);
   integral |= d == DType::i64;  // then the ends and the step are truncated
   double start = a.number(0), end = a.number(1), step = a.number(2, 1);
   if (step == 0 || (integral && a.integer(2, 1) == 0)) fail(ErrorKind::Runtime, "step must be nonzero");
@@ -143,12 +143,12 @@ Tensor constant_pad(Args& a) {
 
 Tensor eye(Args& a) {
   if (a.integer(0) < 0) fail(ErrorKind::Runtime, fmt::format("n must be greater or equal to 0, got {}", a.integer(0)));
-  return eq(distance_from_diagonal(a.integer(0), a.integer(0)), index_constant(0)).cast(a.out_dtype(0, DType::f32));
+  return eq(distance_from_diagonal(a.integer(0), a.integer(0)), index_constant(0)).cast(a.out_dtype(0, a.default_float));
 }
 Tensor eye_m(Args& a) {
   if (a.integer(0) < 0) fail(ErrorKind::Runtime, fmt::format("n must be greater or equal to 0, got {}", a.integer(0)));
   if (a.integer(1) < 0) fail(ErrorKind::Runtime, fmt::format("m must be greater or equal to 0, got {}", a.integer(1)));
-  return eq(distance_from_diagonal(a.integer(0), a.integer(1)), index_constant(0)).cast(a.out_dtype(0, DType::f32));
+  return eq(distance_from_diagonal(a.integer(0), a.integer(1)), index_constant(0)).cast(a.out_dtype(0, a.default_float));
 }
 
 Tensor flip(Args& a) {
@@ -163,12 +163,12 @@ Tensor flip(Args& a) {
 }
 
 Tensor linspace(Args& a) {
-  DType d = a.out_dtype(0, DType::f32);
+  DType d = a.out_dtype(0, a.default_float);
   return spaced_of_dtype(a, d).cast(d);
 }
 
 Tensor logspace(Args& a) {
-  DType d = a.out_dtype(0, DType::f32);
+  DType d = a.out_dtype(0, a.default_float);
   Tensor e = spaced_of_dtype(a, d), base = scalar(e.dtype(), a.number(3));
   if (e.numel() == 0) return e.cast(d);
   return binary(Op::POW, base, e).cast(d);

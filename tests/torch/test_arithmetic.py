@@ -95,3 +95,18 @@ def test_two_devices():
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         x.mul_(torch.ones(2))
     assert (x + torch.tensor(2.0)).device == x.device
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.float16, torch.bfloat16])
+def test_the_default_dtype_is_that_of_numbers_and_of_functions_of_integers(default):
+    cases = [lambda n, b: n + 0.1, lambda n, b: b * 1.5, lambda n, b: n / 2, lambda n, b: n.sqrt(), lambda n, b: b.sin(),
+             lambda n, b: torch.atan2(n, n), lambda n, b: n.clamp(0.5), lambda n, b: n ** 0.5, lambda n, b: torch.xlogy(n, 2),
+             lambda n, b: torch.arange(0, 1, 0.25, device=n.device), lambda n, b: torch.eye(2, device=n.device),
+             lambda n, b: torch.where(b, n, 0.1), lambda n, b: torch.copysign(n, -1.0)]
+    torch.set_default_dtype(default)
+    try:
+        for case in cases:
+            want, got = [case(torch.tensor([1, 2, 3], device=d), torch.tensor([True, False, True], device=d)) for d in ("cpu", "tiny")]
+            torch.testing.assert_close(got.cpu(), want)
+    finally:
+        torch.set_default_dtype(torch.float32)

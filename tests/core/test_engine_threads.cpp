@@ -1,5 +1,7 @@
 // Threads on one device: the graph's lock is free while a program compiles, and what other threads do meanwhile is not lost.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -102,6 +104,36 @@ TEST(EngineThreads, ProgramsOfManyThreadsKeepTheirValues) {
   for (int t = 0; t < 6; ++t) threads.emplace_back(work, t);
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong.load(), 0);
+}
+
+/// A child inherits the locks that threads of its parent hold: none of a compiler's may be among them.
+TEST(EngineThreads, AChildOfAProcessThatCompilesCanCompile) {
+  const double salt = static_cast<double>(std::random_device()() % 100000) / 7;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<Storage>> heavy;
+    {
+      GraphLock lock;
+      heavy = heavy_graph(salt + round);
+    }
+    std::thread flusher([] { Engine::of(device(0)).flush("test"); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 + 30 * round));
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(120);  // ends a child that waits for ever
+      std::unique_ptr<Storage> s;
+      {
+        GraphLock lock;
+        s = storage_of(iota(8).cast(DType::f32) * (salt + 10 + round));
+      }
+      _exit(values_of(*s)[2] == static_cast<float>(salt + 10 + round) * 2.0f ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+    flusher.join();
+    GraphLock lock;
+    heavy.clear();
+  }
 }
 
 TEST(EngineThreads, TheLockIsRecursive) {

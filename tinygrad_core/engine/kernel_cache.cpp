@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <exception>
 #include <mutex>
+#include <shared_mutex>
+#include <system_error>
 #include <thread>
 #include <unordered_dense/unordered_dense.h>
 
@@ -14,6 +16,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "engine/plan.h"
+#include "runtime/open.h"
 
 namespace tiny {
 namespace {
@@ -57,7 +60,15 @@ UOp* clone(UOp* sink, Arena& arena) {
 
 struct KernelCache::Impl {
   std::mutex mutex;
-  ankerl::unordered_dense::map<Hash128, std::shared_ptr<Executable>, Hash128Hasher> loaded;
+  ankerl::unordered_dense::map<Hash128, std::weak_ptr<Executable>, Hash128Hasher> loaded;  // programs own them
+  size_t sweep_at = 1024;
+
+  void add(const Hash128& key, const std::shared_ptr<Executable>& kernel) {
+    loaded[key] = kernel;
+    if (loaded.size() < sweep_at) return;
+    std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at = std::max<size_t>(1024, 2 * loaded.size());
+  }
 };
 
 KernelCache::KernelCache(Device& device) : device_(device), impl_(std::make_shared<Impl>()) {}
@@ -71,11 +82,12 @@ std::vector<std::shared_ptr<Executable>> KernelCache::get(const std::vector<cons
     keys[i] = kernel_key(kernels[i]->sink);
     std::lock_guard lock(impl_->mutex);
     auto it = impl_->loaded.find(keys[i]);
-    if (it != impl_->loaded.end()) result[i] = it->second;
-    else if (first.try_emplace(keys[i], i).second) missing.push_back(i);
+    if (it != impl_->loaded.end()) result[i] = it->second.lock();
+    if (!result[i] && first.try_emplace(keys[i], i).second) missing.push_back(i);
   }
   *compiled = static_cast<int>(missing.size());
   if (!missing.empty()) {
+    std::shared_lock no_fork(compiling());
     Progress progress(missing.size());
     std::atomic<size_t> next{0}, done{0};
     std::exception_ptr fault;
@@ -106,12 +118,18 @@ std::vector<std::shared_ptr<Executable>> KernelCache::get(const std::vector<cons
     size_t jobs = static_cast<size_t>(env_int(Env::TINY_COMPILE_JOBS));
     if (jobs == 0) jobs = static_cast<size_t>(device_.caps().threads);
     std::vector<std::thread> helpers;
-    for (size_t t = 1; t < std::min(jobs, missing.size()); ++t)
-      helpers.emplace_back([&] { work(); });
-    if (helpers.empty() || missing.size() < 4) {
+    auto help = [&] {
+      try {
+        helpers.emplace_back(work);
+        return true;
+      } catch (const std::system_error&) {  // the system has no threads left: those that run do it
+        return false;
+      }
+    };
+    for (size_t t = 1; t < std::min(jobs, missing.size()); ++t) help();
+    if (helpers.empty() || missing.size() < 4 || !help()) {
       work();
     } else {
-      helpers.emplace_back([&] { work(); });
       while (done.load() < missing.size()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         progress.show(done.load());
@@ -120,7 +138,7 @@ std::vector<std::shared_ptr<Executable>> KernelCache::get(const std::vector<cons
     for (std::thread& t : helpers) t.join();
     if (fault) std::rethrow_exception(fault);
     std::lock_guard lock(impl_->mutex);
-    for (size_t i : missing) impl_->loaded[keys[i]] = result[i];
+    for (size_t i : missing) impl_->add(keys[i], result[i]);
   }
   for (size_t i = 0; i < kernels.size(); ++i)
     if (!result[i]) result[i] = result[first[keys[i]]];

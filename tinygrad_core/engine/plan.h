@@ -10,7 +10,7 @@
 
 namespace tiny {
 
-/// Kernels that this process has loaded, by key; shared between programs.
+/// Kernels of this process's programs, by key. Programs share them; the last that goes takes its kernels along.
 class KernelCache {
  public:
   explicit KernelCache(Device& device);

@@ -122,6 +122,11 @@ std::unique_ptr<Executable> compile_cached(Device& device, const Hash128& key, c
   return device.load(made.info, made.binary);
 }
 
+std::shared_mutex& compiling() {
+  static auto* m = new std::shared_mutex;
+  return *m;
+}
+
 void compile_cache_at_fork(int stage) {
   Stores& s = stores();
   if (stage == 0) {

@@ -125,10 +125,11 @@ std::vector<const DeviceRow*> parse_devices(std::string_view list) {
 
 }  // namespace
 
-/// Locks are taken from the top: graph, registry, devices, compile cache.
+/// Locks are taken from the top: graph, compiling(), registry, devices, compile cache.
 struct ForkHandlers {
   static void before() {
     graph_mutex().lock();
+    compiling().lock();
     registry().mutex.lock();
     each([](Device& d) { d.before_fork(); });
     compile_cache_at_fork(0);
@@ -137,6 +138,7 @@ struct ForkHandlers {
     compile_cache_at_fork(1);
     each([](Device& d) { d.after_fork(false); });
     registry().mutex.unlock();
+    compiling().unlock();
     graph_mutex().unlock();
   }
   static void child() {
@@ -144,7 +146,8 @@ struct ForkHandlers {
     compile_cache_at_fork(2);
     each([](Device& d) { d.after_fork(true); });
     registry().mutex.unlock();
-    // A recursive mutex knows its owner by a thread number that changed with the fork, so it cannot be unlocked here.
+    // These know their owner by a thread number that changed with the fork, so they cannot be unlocked here.
+    new (&compiling()) std::shared_mutex;
     new (&graph_mutex()) GraphMutex;
   }
   static void at_exit() {

@@ -1,5 +1,7 @@
 // The functions of device.def. A device lives until the process ends.
 #pragma once
+#include <shared_mutex>
+
 #include "runtime/device.h"
 
 namespace tiny {
@@ -10,6 +12,10 @@ Device* make_null_device(int index);
 
 /// Name of a kernel's entry in the disk cache.
 Hash128 compile_cache_key(Device& device, const Hash128& kernel);
+
+/// While kernels compile on other threads there is no fork: the child would inherit their locks. Take it after the graph lock, which is
+/// not taken meanwhile.
+std::shared_mutex& compiling();
 
 /// Around fork: 0 before, 1 in the parent, 2 in the child.
 void compile_cache_at_fork(int stage);

@@ -161,6 +161,8 @@ static void set_address(c10::StorageImpl& storage, void* address) {
   storage.set_data_ptr_noswap(c10::DataPtr(address, context, &delete_memory, where));
 }
 
+void expect_address_again(c10::StorageImpl& storage) { install_materializer(storage); }
+
 void resize_storage(c10::StorageImpl& storage, size_t nbytes) {
   TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
   guarded([&] {
@@ -188,7 +190,8 @@ void* materialize(c10::StorageImpl& storage) {
     void* address = m.storage.pin();
     Device& d = m.storage.device();
     d.wait(d.last_ticket());  // whoever asks for the address does not know our queue
-    set_address(storage, address);
+    GraphLock lock;  // another thread may be here for the same storage
+    if (storage._mutable_data_ptr_no_checks().get() != address) set_address(storage, address);
     return address;
   });
 }

@@ -34,6 +34,8 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes);
 
 /// Flushes, waits, pins; afterwards the storage's data pointer is the device address of its memory. Gives the GIL up while waiting.
 void* materialize(c10::StorageImpl& storage);
+/// PyTorch materialises once. After an operator read or wrote pinned memory, the next demand for the address has to do it again.
+void expect_address_again(c10::StorageImpl& storage);
 /// How often that happened; for tests that operators do not ask for addresses.
 int64_t materialized();
 

@@ -138,7 +138,7 @@ void copy_from_cpu(const at::Tensor& dst, const at::Tensor& src) {
   const at::Tensor target = direct ? dst : make_empty(dst.sizes(), dst.scalar_type(), dst.device().index());
   guarded([&] {
     GraphLock lock;
-    storage_of(target).copy_in(0, bytes, target.nbytes());
+    storage_of(target).copy_in(0, bytes, target.nbytes());  // waits for queued work only where the address is known
   });
   if (!direct) copy_on_device(dst, target);
 }
@@ -165,6 +165,9 @@ namespace {
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   (void)non_blocking;  // every copy to the device is asynchronous; a copy to the host must wait, since its memory is read without an event
+  TORCH_CHECK(!self._is_zerotensor(), "ZeroTensors are immutable. Please materialize the tensor using `.clone()`, if you want a mutable "
+              "zero tensor.");
+  if (src._is_zerotensor()) return self.zero_();
   if (is_tiny(src)) refuse_partial_overlap(self, src);
   copy_tensor(self, src);
   return self;

@@ -99,6 +99,7 @@ uint64_t pin(const py::handle& t) {
 py::object host_alias(const py::handle& t) {
   const at::Tensor tensor = tensor_of(t);
   const uint64_t address = pin(t);
+  if (tensor.numel() > 0) storage_of(tensor).share_with_host();
   const auto options = tensor.options().device(c10::kCPU);
   at::Tensor alias = tensor.numel() == 0 ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
                                          : at::from_blob(reinterpret_cast<void*>(address), tensor.sizes(), tensor.strides(),

@@ -69,6 +69,16 @@ DType core_dtype(c10::ScalarType t) { return t < c10::ScalarType::NumOptions ? k
 c10::ScalarType torch_dtype(DType d) { return kToTorch[static_cast<size_t>(d)]; }
 
 Storage& storage_of(const c10::TensorImpl& t) { return storage_of(*t.unsafe_storage().unsafeGetStorageImpl()); }
+namespace {
+/// The storage that an operator reads or writes.
+Storage& touched(const c10::TensorImpl& t) {
+  c10::StorageImpl& storage = *t.unsafe_storage().unsafeGetStorageImpl();
+  Storage& s = storage_of(storage);
+  if (C10_UNLIKELY(s.pinned())) expect_address_again(storage);
+  return s;
+}
+}  // namespace
+
 Device& device_of(const c10::TensorImpl& t) { return storage_of(t).device(); }
 
 Geometry geometry(const c10::TensorImpl& t) {
@@ -86,14 +96,14 @@ Geometry geometry(const c10::TensorImpl& t) {
 tiny::Tensor read(const c10::TensorImpl& t) {
   const Geometry g = geometry(t);
   if (t.numel() == 0) return zeros(g.sizes, g.dtype);
-  return storage_of(t).read(g.dtype, g.sizes, g.strides, g.offset);
+  return touched(t).read(g.dtype, g.sizes, g.strides, g.offset);
 }
 
 void write(const c10::TensorImpl& t, const tiny::Tensor& value) {
   if (t.numel() == 0) return;
   if (C10_UNLIKELY(!t.is_contiguous())) at::assert_no_internal_overlap(const_cast<c10::TensorImpl*>(&t));
   const Geometry g = geometry(t);
-  storage_of(t).write(g.sizes, g.strides, g.offset, value);
+  touched(t).write(g.sizes, g.strides, g.offset, value);
 }
 
 at::Tensor make_empty(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::DeviceIndex index) {

@@ -84,7 +84,7 @@ struct Engine::Impl {
   size_t write_at = 0;
   std::vector<uint64_t> sites;
   int64_t node_bound = 0, base_nodes = 0;
-  bool flushing = false;
+  bool flushing = false, settle = false;
 
   uint64_t site() const {
     uint64_t h = 0;
@@ -139,9 +139,25 @@ void Engine::set_node_bound(int64_t n) {
   node_limit_ = n ? impl_->base_nodes + n / 2 : INT64_MAX;
 }
 
+void Engine::settle_after_operator() {
+  impl_->settle = true;
+  node_limit_ = INT64_MIN;
+}
+
 /// Past half of the bound a flush waits for a place of the program where one was forced before, so that a loop is always cut at the same
 /// place and its pieces are found in the cache; at the bound it is forced, and the place remembered.
 void Engine::flush_at_bound() {
+  bool settle = false;
+  {
+    GraphLock lock;
+    Impl& i = *impl_;
+    settle = std::exchange(i.settle, false);
+    if (settle) set_node_bound(i.node_bound);
+  }
+  if (settle) {
+    flush("shared memory", true);
+    return wait_and_check(device_.last_ticket());
+  }
   {
     GraphLock lock;
     Impl& i = *impl_;
@@ -378,6 +394,7 @@ void Engine::submit(const std::shared_ptr<Plan>& plan, bool wait) {
   Blocks blocks;
   for (int64_t n : plan->output_bytes) blocks.outputs.push_back(alloc(static_cast<size_t>(n)));
   if (plan->arena_bytes) blocks.arena = alloc(static_cast<size_t>(plan->arena_bytes));
+  std::vector<Buffer*> results;
 
   auto block_of = [&](const Plan::Place& p) -> Buffer* {
     switch (p.home) {
@@ -387,6 +404,16 @@ void Engine::submit(const std::shared_ptr<Plan>& plan, bool wait) {
       default: return blocks.arena;
     }
   };
+  // A result may be a leaf itself. One whose address is known is no other storage's: it is copied before anything moves there.
+  std::vector<std::pair<Buffer*, Buffer*>> copies;
+  for (size_t k = 0; k < i.storages.size(); ++k) {
+    Buffer* b = block_of(plan->places[static_cast<size_t>(plan->outputs[k])]);
+    if (b->pinned && b != i.storages[k]->pinned_buffer_) {
+      copies.push_back({alloc(b->nbytes), b});
+      blocks.outputs.push_back(b = copies.back().first);
+    }
+    results.push_back(b);
+  }
   auto work = std::make_unique<Submission>();
   work->launches = &plan->launches;
   work->keep = plan;
@@ -405,23 +432,23 @@ void Engine::submit(const std::shared_ptr<Plan>& plan, bool wait) {
   if (blocks.arena) blocks.arena->last_use = ticket;
   if (plan->has_check && !i.unchecked_from) i.unchecked_from = i.clock;
 
+  for (auto [to, from] : copies) copy(to, from, wait);
   for (size_t k = 0; k < i.storages.size(); ++k) {
     Storage* s = i.storages[k];
-    Buffer* b = block_of(plan->places[static_cast<size_t>(plan->outputs[k])]);
+    Buffer* b = results[k];
     DType d = s->value_->dtype;
     int64_t n = s->value_->numel;
-    if (s->pinned_) move_to_pinned(s, b, wait);
-    else s->value_ = make_buffer_node(b, d, n);
+    if (s->pinned_) copy(s->pinned_buffer_, b, wait);  // it keeps its address
+    s->value_ = make_buffer_node(s->pinned_ ? s->pinned_buffer_ : b, d, n);
     // Another flush may have failed on the device and not be looked at yet: what reads its results is no better.
     s->flush_ = plan->checked[k] || (i.unchecked_from && i.unchecked_from < i.clock) ? i.clock : 0;
   }
 }
 
-/// A pinned storage keeps its address: the result is copied there.
-void Engine::move_to_pinned(Storage* s, Buffer* from, bool wait) {
+/// Queues a copy of what both have room for.
+void Engine::copy(Buffer* to, Buffer* from, bool wait) {
   static const std::vector<int64_t> no_ints{0};
   auto launches = std::make_shared<std::vector<Launch>>(1);
-  Buffer* to = s->pinned_buffer_;
   (*launches)[0].bytes = std::min(to->nbytes, from->nbytes);
   (*launches)[0].ints = no_ints.data();
   auto work = std::make_unique<Submission>();
@@ -430,28 +457,27 @@ void Engine::move_to_pinned(Storage* s, Buffer* from, bool wait) {
   work->buffers = {to->ptr, from->ptr};
   uint64_t ticket = device_.submit(std::move(work), wait);
   to->last_use = from->last_use = ticket;
-  s->value_ = make_buffer_node(to, s->value_->dtype, s->value_->numel);
 }
 
 // ---- waiting and faults
 void Engine::wait_and_check(uint64_t ticket) {
   device_.wait(ticket);
-  uint64_t from = 0, to = 0;
   {
     GraphLock lock;
-    from = std::exchange(impl_->unchecked_from, 0);
-    to = impl_->clock;
+    if (!impl_->unchecked_from) return;
   }
-  if (!from) return;
+  device_.wait(device_.last_ticket());
+  GraphLock lock;  // whoever reads meanwhile learns of a fault before the value passes for good
+  if (!impl_->unchecked_from) return;
   ErrorRecord r = device_.take_error();
+  uint64_t from = std::exchange(impl_->unchecked_from, 0);
   if (!r.fault) return;
   std::string text = check_text(r.fault);
   for (int64_t number : {r.value, r.limit}) {  // the text names the index first, then the limit
     size_t at = text.find("{}");
     if (at != std::string::npos) text.replace(at, 2, std::to_string(number));
   }
-  GraphLock lock;
-  impl_->poisons.push_back({from, to, text});
+  impl_->poisons.push_back({from, impl_->clock, text});
 }
 
 std::string Engine::poison(const Storage* s) const {

@@ -38,12 +38,15 @@ class Engine {
   void synchronize();
   /// Called after each operator: flushes when the pending graph passes its bound.
   void after_operator() { if (live_nodes() >= node_limit_) flush_at_bound(); }
+  /// For an operator on memory that the host reads and writes at any time: the next after_operator() flushes and waits. Needs the graph
+  /// lock.
+  void settle_after_operator();
   /// Nodes that may be pending before a flush is forced (TINY_FLUSH_NODES); 0: no bound.
   void set_node_bound(int64_t n);
 
   EngineStats stats() const;
   std::vector<FlushRecord> history() const;
-  /// Called (without the lock) to name the user's line in FlushRecord::where.
+  /// Names the user's line in FlushRecord::where. Called with the lock: it takes none itself.
   static void set_where(std::string (*where)());
 
  private:
@@ -67,7 +70,7 @@ class Engine {
   Buffer* alloc(size_t n);
   void run_one_by_one(FlushRecord& record, bool wait);
   void submit(const std::shared_ptr<Plan>& plan, bool wait);
-  void move_to_pinned(Storage* s, Buffer* from, bool wait);
+  void copy(Buffer* to, Buffer* from, bool wait);
   void fail(ErrorKind kind, const std::string& message);
   void forget_old_plans();
   /// Why the storage's value cannot be trusted, "" if it can.

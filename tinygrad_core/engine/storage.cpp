@@ -1,5 +1,7 @@
 #include "engine/storage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -34,6 +36,13 @@ bool is_flat(const Dims& sizes, const Dims& strides, int64_t offset, int64_t num
   return expected == numel;
 }
 
+void check_bounds(const Dims& sizes, const Dims& strides, int64_t offset, int64_t numel) {
+  int64_t last = offset;
+  for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
+  if (last >= numel)
+    throw Error(ErrorKind::Value, fmt::format("the tensor needs {} elements of its storage, which has {}", last + 1, numel));
+}
+
 }  // namespace
 
 Storage::Storage(Device& device, size_t nbytes) : device_(&device), nbytes_(nbytes) {}
@@ -53,8 +62,21 @@ void Storage::check_readable() {
 
 bool Storage::is_pending() const { return value_ && !value_->is(Op::BUFFER) && !value_->is(Op::EMPTY); }
 
+int64_t Storage::elements(DType dtype) const { return (static_cast<int64_t>(nbytes_) + itemsize(dtype) - 1) / itemsize(dtype); }
+
+/// Storages may share a leaf, because no operator writes to it. Whoever has the address of a pinned one does, so that is copied.
+Ref Storage::own(Ref value) {
+  if (value->is(Op::EMPTY) && pinned_) return make_buffer_node(pinned_buffer_, DType::u8, static_cast<int64_t>(nbytes_));
+  if (!value->is(Op::BUFFER) || value->arg.buf == pinned_buffer_ || !(pinned_ || value->arg.buf->pinned)) return value;
+  Record all;
+  all.a = Dims{value->numel}, all.b = Dims{1};
+  Ref room = make_node(Op::EMPTY, value->dtype, value->numel, {}, {});
+  UOp* src[] = {room.get(), value.get()};
+  return make_node(Op::ASSIGN, value->dtype, value->numel, Arg(intern(std::move(all))), src);
+}
+
 void Storage::set(Ref value) {
-  value_ = std::move(value);
+  value_ = own(std::move(value));
   failed_.clear();
   flush_ = 0;
   Engine& e = Engine::of(*device_);
@@ -74,7 +96,7 @@ void Storage::realize(const char* cause) {
 }
 
 Ref& Storage::as(DType dtype) {
-  int64_t n = static_cast<int64_t>(nbytes_) / itemsize(dtype);
+  int64_t n = elements(dtype);
   if (!value_) value_ = make_node(Op::EMPTY, dtype, n, {}, {});
   if (value_->dtype == dtype && value_->numel == n) return value_;
   if (value_->is(Op::EMPTY)) return value_ = make_node(Op::EMPTY, dtype, n, {}, {});
@@ -89,22 +111,25 @@ Ref& Storage::as(DType dtype) {
 Tensor Storage::read(DType dtype, const Dims& sizes, const Dims& strides, int64_t offset) {
   check_readable();
   if (product(sizes) == 0) return empty_value(sizes, dtype);
+  if (host_shared_) Engine::of(*device_).settle_after_operator();
   Ref& v = as(dtype);
   if (is_flat(sizes, strides, offset, v->numel)) return Tensor(v, sizes);
+  check_bounds(sizes, strides, offset, v->numel);
   return Tensor(v, Dims{v->numel}).view(sizes, strides, offset);
 }
 
 void Storage::write(const Dims& sizes, const Dims& strides, int64_t offset, const Tensor& value) {
   if (value.numel() == 0) return;
-  int64_t n = static_cast<int64_t>(nbytes_) / itemsize(value.dtype());
+  if (host_shared_) Engine::of(*device_).settle_after_operator();
+  int64_t n = elements(value.dtype());
   if (is_flat(sizes, strides, offset, n)) return set(value.ref());
   Dims order;
   if (offset == 0 && value.numel() == n && dense_order(sizes, strides, &order)) {
     Tensor t = value.permute(order);
-    // An EMPTY value or a leaf stays as it is: storages may share a value, never a later write.
     return set(t.ref());
   }
   check_readable();
+  check_bounds(sizes, strides, offset, n);
   Tensor old(as(value.dtype()), Dims{n});
   Record r;
   r.a = sizes, r.b = strides, r.n = offset;
@@ -116,7 +141,7 @@ void Storage::resize(size_t nbytes) {
   if (nbytes == nbytes_) return;
   if (pinned_) {  // the old address is valid for nobody: who resizes asks for other memory
     realize("resize");
-    pinned_ = false;
+    pinned_ = host_shared_ = false;
     std::exchange(pinned_buffer_, nullptr)->release();
   }
   if (!value_ || value_->is(Op::EMPTY)) {
@@ -126,9 +151,9 @@ void Storage::resize(size_t nbytes) {
     return;
   }
   DType d = value_->dtype;
-  int64_t n = static_cast<int64_t>(nbytes) / itemsize(d), keep = std::min(n, value_->numel);
-  Tensor old = Tensor(value_, Dims{value_->numel}).view(Dims{keep}, Dims{1}, 0);
   nbytes_ = nbytes;
+  int64_t n = elements(d), keep = std::min(n, value_->numel);
+  Tensor old = Tensor(value_, Dims{value_->numel}).view(Dims{keep}, Dims{1}, 0);
   if (n <= keep) return set(old.ref());
   Record r;
   r.a = Dims{keep}, r.b = Dims{1};
@@ -144,7 +169,7 @@ void Storage::own_buffer() {
   std::string bytes(nbytes_, '\0');  // through the host: rare (a shared value that the host writes in part)
   device_->copy_out(bytes.data(), buffer(), 0, std::min(nbytes_, buffer()->nbytes));
   device_->copy_in(mine, 0, bytes.data(), nbytes_);
-  value_ = make_buffer_node(mine, value_->dtype, static_cast<int64_t>(nbytes_) / itemsize(value_->dtype));
+  value_ = make_buffer_node(mine, value_->dtype, elements(value_->dtype));
   mine->release();
 }
 
@@ -157,23 +182,34 @@ void Storage::copy_in(size_t offset, const void* src, size_t n) {
     b->release();
     return;
   }
-  if (!pinned_) own_buffer();
-  else realize("host write");
+  if (!pinned_) {
+    own_buffer();
+  } else {
+    realize("host write");
+    if (value_->refs > 1) Engine::of(*device_).flush("host write");  // pending operators have read what is there now
+  }
   device_->copy_in(buffer(), offset, src, n);
 }
 
-Buffer* Storage::settle(const char* cause, bool own) {
+Buffer* Storage::settle(const char* cause, bool pin) {
   bool pending = false;
   {
     GraphLock lock;
     check_readable();
-    pending = is_pending();
+    // Whoever asks for the address may write there: first run what has read it.
+    pending = is_pending() || (pin && pinned_ && value_->refs > 1);
   }
   if (pending) Engine::of(*device_).flush(cause, true);  // without the lock: it may compile
   GraphLock lock;
   check_readable();
-  if (own) own_buffer();
-  else realize(cause);
+  if (pin && !pinned_) {
+    own_buffer();
+    pinned_ = buffer()->pinned = true;
+    pinned_buffer_ = buffer();
+    pinned_buffer_->retain();
+  } else {
+    realize(cause);
+  }
   buffer()->retain();
   return buffer();
 }
@@ -191,6 +227,8 @@ void Storage::finish(Buffer* b) {
 
 void Storage::copy_out(void* dst, size_t offset, size_t n) {
   if (n == 0) return;
+  if (offset + n > nbytes_)
+    throw Error(ErrorKind::Value, fmt::format("the tensor needs {} bytes of its storage, which has {}", offset + n, nbytes_));
   Buffer* b = settle("read", false);
   b->retain();
   try {
@@ -204,18 +242,15 @@ void Storage::copy_out(void* dst, size_t offset, size_t n) {
 }
 
 void* Storage::pin() {
-  Buffer* b = settle("pin", !pinned_);
-  b->retain();
-  try {
-    finish(b);
-  } catch (...) {
-    b->release();
-    throw;
-  }
+  Buffer* b = settle("pin", true);
+  void* address = b->ptr;
+  finish(b);
+  return address;
+}
+
+void Storage::share_with_host() {
   GraphLock lock;
-  if (pinned_) b->release();
-  else pinned_ = true, pinned_buffer_ = b;
-  return b->ptr;
+  host_shared_ = pinned_;
 }
 
 }  // namespace tiny

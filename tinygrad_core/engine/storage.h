@@ -27,15 +27,20 @@ class Storage {
   void copy_out(void* dst, size_t offset, size_t nbytes);
   /// Real memory whose address stays: flushes, and pins the storage to its buffer from now on.
   void* pin();
+  bool pinned() const { return pinned_; }
+  /// Pinned, and the host reads and writes it at any time: operators that touch it are run before they return.
+  void share_with_host();
   bool is_pending() const;               // holds a value that is not computed yet
 
  private:
   friend class Engine;
   Ref& as(DType dtype);                  // value_ as elements of dtype, reinterpreted if need be
+  int64_t elements(DType dtype) const;   // that cover the storage: the last one may reach beyond it
+  Ref own(Ref value);                    // the value, or a copy of it where this storage must not share it
   void set(Ref value);                   // replaces the value and puts the storage at the end of the pending list
   void realize(const char* cause);       // value_ is a BUFFER afterwards
   void own_buffer();                     // realized in a block that nobody else reads
-  Buffer* settle(const char* cause, bool own);  // realized; the caller owns a reference
+  Buffer* settle(const char* cause, bool pin);  // realized, and pinned; the caller owns a reference
   void finish(Buffer* b);                // waits for b, raises faults; gives the reference back
   void check_readable();
   Buffer* buffer() const { return value_->arg.buf; }
@@ -45,6 +50,7 @@ class Storage {
   Ref value_;                            // null: uninitialised; BUFFER: realized
   bool pinned_ = false;
   Buffer* pinned_buffer_ = nullptr;      // of a pinned storage; owned
+  bool host_shared_ = false;
   bool linked_ = false;                  // in the engine's list
   uint64_t flush_ = 0;                   // number of the flush that computed the value, if it could have failed on the device
   std::string failed_;                   // why the value could not be computed: every read raises it again

@@ -36,6 +36,7 @@ Buffer* Device::Cache::alloc(size_t n) {
   }
   b->nbytes = n;
   b->walk = 0;
+  b->pinned = false;
   b->refs.store(1, std::memory_order_relaxed);
   TINY_LOG(3, alloc, "{} bytes at {} (block of {})", n, b->ptr, b->capacity);
   return b;

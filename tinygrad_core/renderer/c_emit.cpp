@@ -49,7 +49,7 @@ void CEmitter::define(UOp* u, const std::string& expression) {
 }
 
 void CEmitter::split_group_number() {
-  std::vector<UOp*> globals = global_ranges(program_);
+  std::vector<UOp*> globals = ranges_of(program_, Axis::Global);
   if (globals.empty()) return;
   line("u64 rest = group;");
   for (size_t i = globals.size(); i-- > 0;) {

@@ -8,11 +8,11 @@
 
 namespace tiny {
 
-/// Workgroup ranges, the first the slowest.
-inline std::vector<UOp*> global_ranges(const Program& p) {
+/// Ranges of an axis, the first the slowest.
+inline std::vector<UOp*> ranges_of(const Program& p, Axis axis) {
   std::vector<UOp*> out;
   for (UOp* u : p.linear)
-    if (u->is(Op::RANGE) && range_axis(u) == Axis::Global) out.push_back(u);
+    if (u->is(Op::RANGE) && range_axis(u) == axis) out.push_back(u);
   return out;
 }
 

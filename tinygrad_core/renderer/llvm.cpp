@@ -4,6 +4,7 @@
 #ifndef TINY_HAVE_LLVM
 namespace tiny {
 std::unique_ptr<Compiler> make_llvm_compiler(const Caps&) { return nullptr; }
+std::unique_ptr<Compiler> make_ptx_compiler(const Caps&) { return nullptr; }
 }  // namespace tiny
 #else
 #include <fmt/format.h>
@@ -35,35 +36,58 @@ std::unique_ptr<Compiler> make_llvm_compiler(const Caps&) { return nullptr; }
 namespace tiny {
 namespace {
 
+/// What LLVM is asked for: a processor, or a GPU's assembly.
+struct LlvmTarget {
+  std::string triple, cpu, features, tune;
+  llvm::CodeGenFileType output = llvm::CodeGenFileType::ObjectFile;
+};
+
 void initialize_targets() {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
+#ifdef TINY_LLVM_NVPTX
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+#endif
   });
 }
 
-std::unique_ptr<llvm::TargetMachine> make_machine(const CpuTarget& target) {
-  std::string triple = target.arch == "aarch64" ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu", why;
+LlvmTarget cpu_target(const std::string& text) {
+  CpuTarget c = parse_cpu_target(text);
+  bool arm = c.arch == "aarch64";
+  LlvmTarget t{arm ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu", arm ? "generic" : "x86-64", "", c.cpu};
+  for (const std::string& f : c.features) t.features += (t.features.empty() ? "+" : ",+") + f;
+  return t;
+}
+
+/// "sm_90:ptx83"
+LlvmTarget ptx_target(const std::string& text) {
+  size_t colon = text.find(':');
+  return {"nvptx64-nvidia-cuda", text.substr(0, colon), "+" + text.substr(colon + 1), "", llvm::CodeGenFileType::AssemblyFile};
+}
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const LlvmTarget& target) {
+  std::string why;
 #if LLVM_VERSION_MAJOR >= 21
-  llvm::Triple t(triple);
+  llvm::Triple t(target.triple);
 #else
-  const std::string& t = triple;
+  const std::string& t = target.triple;
 #endif
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(t, why);
-  if (!found) throw Error(ErrorKind::Compile, fmt::format("this LLVM has no target {}: {}", triple, why));
+  if (!found) throw Error(ErrorKind::Compile, fmt::format("this LLVM has no target {}: {}", target.triple, why));
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  std::string features;
-  for (const std::string& f : target.features) features += (features.empty() ? "+" : ",+") + f;
-  const char* base = target.arch == "aarch64" ? "generic" : "x86-64";
-  return std::unique_ptr<llvm::TargetMachine>(
-      found->createTargetMachine(t, base, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(t, target.cpu, target.features, options, llvm::Reloc::PIC_,
+                                                                         llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
 class LlvmCompiler final : public Compiler {
  public:
-  explicit LlvmCompiler(const Caps& caps) : caps_(caps), target_(parse_cpu_target(caps.target)) {
+  LlvmCompiler(const Caps& caps, LlvmTarget target) : caps_(caps), target_(std::move(target)) {
     initialize_targets();
     give_machine(make_machine(target_));
   }
@@ -106,8 +130,8 @@ class LlvmCompiler final : public Compiler {
     void emit() {
       LlvmEmitter(program, owner.caps_, module).run();
       llvm::Function* f = module.getFunction(program.info.name);
-      if (!owner.target_.cpu.empty()) f->addFnAttr("tune-cpu", owner.target_.cpu);
-      f->addFnAttr("prefer-vector-width", std::to_string(owner.caps_.vector_bytes * 8));
+      if (!owner.target_.tune.empty()) f->addFnAttr("tune-cpu", owner.target_.tune);
+      if (!owner.caps_.has_local) f->addFnAttr("prefer-vector-width", std::to_string(owner.caps_.vector_bytes * 8));
 #ifndef NDEBUG
       verify();
 #else
@@ -152,8 +176,8 @@ class LlvmCompiler final : public Compiler {
       llvm::SmallVector<char, 0> bytes;
       llvm::raw_svector_ostream stream(bytes);
       llvm::legacy::PassManager passes;
-      if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
-        throw Error(ErrorKind::Compile, "this LLVM writes no object files for " + owner.caps_.target);
+      if (machine->addPassesToEmitFile(passes, stream, nullptr, owner.target_.output))
+        throw Error(ErrorKind::Compile, "this LLVM writes no code for " + owner.caps_.target);
       passes.run(module);
       return Binary(bytes.begin(), bytes.end());
     }
@@ -176,14 +200,22 @@ class LlvmCompiler final : public Compiler {
   }
 
   Caps caps_;
-  CpuTarget target_;
+  LlvmTarget target_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<llvm::TargetMachine>> machines_;  // idle ones
 };
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_llvm_compiler(const Caps& caps) { return std::make_unique<LlvmCompiler>(caps); }
+std::unique_ptr<Compiler> make_llvm_compiler(const Caps& caps) { return std::make_unique<LlvmCompiler>(caps, cpu_target(caps.target)); }
+
+std::unique_ptr<Compiler> make_ptx_compiler(const Caps& caps) {
+#ifdef TINY_LLVM_NVPTX
+  return std::make_unique<LlvmCompiler>(caps, ptx_target(caps.target));
+#else
+  return nullptr;
+#endif
+}
 
 std::string llvm_host_cpu() { return llvm::sys::getHostCPUName().str(); }
 

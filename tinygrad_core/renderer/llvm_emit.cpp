@@ -26,17 +26,22 @@ LlvmEmitter::LlvmEmitter(const Program& program, const Caps& caps, llvm::Module&
 }
 
 void LlvmEmitter::run() {
-  open_function();
-  Loop groups = open_loop(function_->getArg(2), function_->getArg(3), true);
-  split_group_number(groups.counter);
-  for (UOp* u : program_.linear) emit(u);
-  close_loop(groups);
+  if (caps_.has_local) {
+    open_gpu_kernel();
+    for (UOp* u : program_.linear) emit(u);
+  } else {
+    open_function();
+    Loop groups = open_loop(function_->getArg(2), function_->getArg(3), true);
+    split_number(groups.counter, ranges_of(program_, Axis::Global));
+    for (UOp* u : program_.linear) emit(u);
+    close_loop(groups);
+  }
   b_.CreateRetVoid();
   b_.SetInsertPoint(entry_);
   b_.CreateBr(entry_->getNextNode());
 }
 
-/// Signature, buffer addresses and alias scopes. Different arrays never overlap (see renderer.h), which lets LLVM move loads over stores.
+/// Signature and buffer addresses.
 void LlvmEmitter::open_function() {
   Type *ptr = b_.getPtrTy(), *i64 = b_.getInt64Ty();
   auto* ft = llvm::FunctionType::get(b_.getVoidTy(), {ptr, ptr, i64, i64, ptr}, false);
@@ -53,6 +58,13 @@ void LlvmEmitter::open_function() {
     p->setMetadata(llvm::LLVMContext::MD_invariant_load, empty);
     params_[u->arg.i] = p;
   }
+  scratch_ = function_->getArg(4);
+  make_alias_scopes();
+  b_.SetInsertPoint(BasicBlock::Create(context_, "start", function_));
+}
+
+/// Different arrays never overlap (see renderer.h), which lets LLVM move loads over stores.
+void LlvmEmitter::make_alias_scopes() {
   llvm::MDBuilder md(context_);
   llvm::MDNode* domain = md.createAnonymousAliasScopeDomain(program_.info.name);
   size_t arrays = param_count_ + local_offsets_.size();
@@ -64,7 +76,6 @@ void LlvmEmitter::open_function() {
     own_scope_.push_back(llvm::MDNode::get(context_, scopes[i]));
     other_scopes_.push_back(llvm::MDNode::get(context_, others));
   }
-  b_.SetInsertPoint(BasicBlock::Create(context_, "start", function_));
 }
 
 /// A loop in rotated form, as LLVM's passes want it: one test before (if it may be empty) and one at the end of each turn.
@@ -92,34 +103,36 @@ void LlvmEmitter::close_loop(const Loop& l) {
   b_.SetInsertPoint(l.exit);
 }
 
-/// Global ranges are digits of the workgroup's number, the last the fastest; 32-bit division where all numbers fit.
-void LlvmEmitter::split_group_number(Value* group) {
-  std::vector<UOp*> globals = global_ranges(program_);
+/// `ranges` are digits of a number (of a workgroup, of a lane), the last the fastest; 32-bit division where all numbers fit.
+void LlvmEmitter::split_number(Value* number, const std::vector<UOp*>& ranges) {
   int64_t all = 1;
-  for (UOp* r : globals) {
-    TINY_ASSERT(r->src[0]->is(Op::CONST), program_.info.name + ": extent of a Global range is no constant");
+  for (UOp* r : ranges) {
+    TINY_ASSERT(r->src[0]->is(Op::CONST), program_.info.name + ": extent of a Global or Local range is no constant");
     all *= const_int(r->src[0]);
   }
   Type* t = all <= INT32_MAX ? b_.getInt32Ty() : b_.getInt64Ty();
-  Value* rest = b_.CreateTrunc(group, t);
-  for (size_t i = globals.size(); i-- > 0;) {
-    Value* n = llvm::ConstantInt::get(t, static_cast<uint64_t>(const_int(globals[i]->src[0])));
+  Value* rest = b_.CreateZExtOrTrunc(number, t);
+  for (size_t i = ranges.size(); i-- > 0;) {
+    Value* n = llvm::ConstantInt::get(t, static_cast<uint64_t>(const_int(ranges[i]->src[0])));
     Value* digit = i == 0 ? rest : b_.CreateURem(rest, n);
     if (i > 0) rest = b_.CreateUDiv(rest, n);
-    values_[globals[i]->slot] = b_.CreateZExtOrTrunc(digit, type(globals[i]->dtype), "g");
+    values_[ranges[i]->slot] = b_.CreateZExtOrTrunc(digit, type(ranges[i]->dtype), "g");
   }
 }
 
 void LlvmEmitter::emit(UOp* u) {
   switch (u->op) {
-    case Op::CONST: case Op::PARAM: case Op::LOCAL: case Op::INDEX: case Op::NOOP: case Op::BARRIER: case Op::LANES:
+    case Op::CONST: case Op::PARAM: case Op::LOCAL: case Op::INDEX: case Op::NOOP: case Op::LANES:
       return;  // made where they are used
+    case Op::BARRIER:
+      if (caps_.has_local) barrier();
+      return;
     case Op::LANE:
       if (!u->src[0]->is(Op::ACC)) return;  // an accumulator's lane is read here, others where they are used
       values_[u->slot] = emit_value(u);
       return;
     case Op::RANGE: {
-      if (range_axis(u) == Axis::Global) return;
+      if (range_axis(u) == Axis::Global || (caps_.has_local && range_axis(u) == Axis::Local)) return;
       transposed_.clear();
       Value* extent = value(u->src[0]);
       extent = b_.CreateSExtOrTrunc(extent, type(u->dtype));
@@ -131,7 +144,7 @@ void LlvmEmitter::emit(UOp* u) {
     case Op::END: {
       UOp* r = u->src[0];
       TINY_ASSERT(r->is(Op::RANGE), "END of what is no loop");
-      if (range_axis(r) != Axis::Global) close_loop(loops_[r->slot]);
+      if (loops_[r->slot].body) close_loop(loops_[r->slot]);
       transposed_.clear();
       return;
     }
@@ -157,6 +170,7 @@ void LlvmEmitter::emit(UOp* u) {
 Value* LlvmEmitter::emit_value(UOp* u) {
   switch (u->op) {
     case Op::VAR: {
+      if (caps_.has_local) return b_.CreateBitCast(vars_[u->arg.i], type(u->dtype));
       Value* p = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function_->getArg(1), u->arg.i);
       auto* l = b_.CreateLoad(type(u->dtype), p, "var");
       l->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
@@ -175,7 +189,7 @@ Value* LlvmEmitter::emit_value(UOp* u) {
 
 Value* LlvmEmitter::pointer(UOp* array, Value* index) {
   Value* base = array->is(Op::PARAM) ? params_[array->arg.i]
-                                     : b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), function_->getArg(4), local_offsets_[array->arg.i]);
+                                     : b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_, local_offsets_[array->arg.i]);
   if (!index->getType()->isIntegerTy(64)) index = b_.CreateSExt(index, b_.getInt64Ty());
   return b_.CreateInBoundsGEP(memory_type(array->dtype), base, index);
 }

@@ -1,6 +1,8 @@
 // A Program as an LLVM function. The values of bool are i1, of reduced floats the integers that hold their bits.
+// For targets without lanes it is a loop over workgroups (the ABI of renderer.h); for GPUs it is the work of one lane.
 #pragma once
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
 #include <map>
@@ -24,13 +26,19 @@ class LlvmEmitter {
     llvm::Value* extent;
   };
 
+  // ---- llvm_gpu.cpp: the frame of a GPU kernel
+  void open_gpu_kernel();
+  void barrier();
+  llvm::Value* intrinsic(llvm::Intrinsic::ID id);
+
   // ---- llvm_emit.cpp: control, memory
   void open_function();
+  void make_alias_scopes();
   void emit(UOp* u);
   llvm::Value* emit_value(UOp* u);
   Loop open_loop(llvm::Value* begin, llvm::Value* extent, bool may_be_empty);
   void close_loop(const Loop& loop);
-  void split_group_number(llvm::Value* group);
+  void split_number(llvm::Value* number, const std::vector<UOp*>& ranges);
   llvm::Value* load(UOp* u);
   void store(UOp* u);
   llvm::Value* load_lanes(const Access& a);
@@ -70,6 +78,8 @@ class LlvmEmitter {
   llvm::LLVMContext& context_;
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
+  llvm::Value* scratch_ = nullptr;      // of the workgroup: LOCAL arrays
+  std::vector<llvm::Value*> vars_;      // GPUs: by VAR number, as i64
   llvm::BasicBlock* entry_ = nullptr;
   std::vector<llvm::Value*> values_;    // by slot; an ACC's is its alloca
   std::vector<Loop> loops_;             // by slot of RANGE

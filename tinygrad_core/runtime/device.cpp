@@ -77,7 +77,7 @@ namespace {
 
 struct DeviceRow {
   const char* name;
-  Device* (*open)(int index);
+  Device* (*open)(int index, int ordinal);
   const char* meaning;
 };
 constexpr DeviceRow kDevices[] = {
@@ -85,9 +85,14 @@ constexpr DeviceRow kDevices[] = {
 #include "runtime/device.def"
 };
 
+struct NamedDevice {
+  const DeviceRow* row;
+  int ordinal;
+};
+
 struct Registry {
   std::mutex mutex;
-  std::vector<const DeviceRow*> rows;                        // of tiny:0, tiny:1, ...; set once
+  std::vector<NamedDevice> rows;                             // tiny:0, tiny:1, ...; set once
   std::atomic<int> count{0};                                 // rows.size(), once they are set
   std::array<std::atomic<Device*>, kMaxDevices> open = {};
   pid_t pid = 0;                                             // that opened or inherited the devices
@@ -106,17 +111,17 @@ const DeviceRow* row_named(std::string_view name) {
   throw Error(ErrorKind::Value, fmt::format("TINY_DEVICE={}: there is no device '{}'; devices are{}", list, name, known));
 }
 
-/// "CPU:0,CPU:1" -> rows. What follows the colon numbers devices of one kind; the host's are all alike.
-std::vector<const DeviceRow*> parse_devices(std::string_view list) {
-  std::vector<const DeviceRow*> rows;
+/// "CUDA:1,CPU" -> rows. What follows the colon numbers devices of one kind; the host's are all alike.
+std::vector<NamedDevice> parse_devices(std::string_view list) {
+  std::vector<NamedDevice> rows;
   while (!list.empty()) {
     std::string_view word = list.substr(0, list.find(','));
     list.remove_prefix(std::min(list.size(), word.size() + 1));
     std::string_view name = word.substr(0, word.find(':')), ordinal = word.substr(std::min(word.size(), name.size() + 1));
     if (word.empty()) continue;
-    if (ordinal.find_first_not_of("0123456789") != ordinal.npos || (ordinal.empty() && name.size() != word.size()))
+    if (ordinal.find_first_not_of("0123456789") != ordinal.npos || ordinal.size() > 3 || (ordinal.empty() && name.size() != word.size()))
       throw Error(ErrorKind::Value, fmt::format("TINY_DEVICE={}: '{}' is not a device and a number", env_text(Env::TINY_DEVICE), word));
-    rows.push_back(row_named(name));
+    rows.push_back({row_named(name), ordinal.empty() ? 0 : std::atoi(std::string(ordinal).c_str())});
   }
   if (rows.empty() || rows.size() > kMaxDevices)
     throw Error(ErrorKind::Value, fmt::format("TINY_DEVICE={} must list 1 to {} devices", env_text(Env::TINY_DEVICE), kMaxDevices));
@@ -185,7 +190,7 @@ Device& device(int index) {
   std::lock_guard lock(r.mutex);
   if (Device* d = r.open[index].load()) return *d;
   if (!r.pid) ForkHandlers::install();
-  Device* d = r.rows[index]->open(index);
+  Device* d = r.rows[index].row->open(index, r.rows[index].ordinal);
   r.open[index].store(d, std::memory_order_release);
   TINY_LOG(1, device, "tiny:{} is {}: {}, {} threads", index, d->name(), d->caps().target, d->caps().threads);
   return *d;

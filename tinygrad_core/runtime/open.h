@@ -1,4 +1,4 @@
-// The functions of device.def. A device lives until the process ends.
+// The functions of device.def. A device lives until the process ends. `ordinal` tells devices of one kind apart: TINY_DEVICE=CUDA:1.
 #pragma once
 #include <shared_mutex>
 
@@ -6,9 +6,10 @@
 
 namespace tiny {
 
-Device* make_cpu_device(int index);
-Device* make_ref_device(int index);
-Device* make_null_device(int index);
+Device* make_cpu_device(int index, int ordinal);
+Device* make_ref_device(int index, int ordinal);
+Device* make_null_device(int index, int ordinal);
+Device* make_cuda_device(int index, int ordinal);
 
 /// Name of a kernel's entry in the disk cache.
 Hash128 compile_cache_key(Device& device, const Hash128& kernel);

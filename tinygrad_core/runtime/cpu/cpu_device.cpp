@@ -170,6 +170,6 @@ class CpuDevice final : public HostDevice {
 
 }  // namespace
 
-Device* make_cpu_device(int index) { return new CpuDevice(index); }
+Device* make_cpu_device(int index, int) { return new CpuDevice(index); }
 
 }  // namespace tiny

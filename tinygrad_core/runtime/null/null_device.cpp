@@ -50,6 +50,6 @@ class NullDevice final : public HostDevice {
 
 }  // namespace
 
-Device* make_null_device(int index) { return new NullDevice(index); }
+Device* make_null_device(int index, int) { return new NullDevice(index); }
 
 }  // namespace tiny

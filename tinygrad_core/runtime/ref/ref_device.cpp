@@ -45,6 +45,6 @@ class RefDevice final : public HostDevice {
 
 }  // namespace
 
-Device* make_ref_device(int index) { return new RefDevice(index); }
+Device* make_ref_device(int index, int) { return new RefDevice(index); }
 
 }  // namespace tiny

@@ -1,0 +1,320 @@
+// The CUDA device: kernels in PTX, which the driver compiles; one stream, so work runs in order.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "renderer/failure.h"
+#include "runtime/builtin/sort.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/open.h"
+
+namespace tiny {
+namespace {
+
+using namespace cuda;
+
+constexpr int kPtxInput = 1, kErrorLog = 5, kErrorLogBytes = 6, kErrorLogSize = 8192;  // CUjitInputType, CUjit_option
+constexpr unsigned kNonBlockingStream = 1, kEventWithoutTiming = 2;
+constexpr const char* kPtxVersion = "ptx83";  // CUDA 12.3: the least driver
+
+DevicePtr address(const void* p) { return reinterpret_cast<DevicePtr>(p); }
+
+/// The context of a GPU, current on a thread once it was used there.
+class ContextUser {
+ public:
+  explicit ContextUser(int ordinal) {
+    int count = 0;
+    TINY_CUDA(cuDeviceGetCount, &count);
+    if (ordinal >= count) throw Error(ErrorKind::Value, fmt::format("TINY_DEVICE names CUDA:{}, this machine has {} GPUs", ordinal, count));
+    TINY_CUDA(cuDeviceGet, &device_, ordinal);
+    TINY_CUDA(cuDevicePrimaryCtxRetain, &context_, device_);
+  }
+  void use() const {
+    static thread_local Context current = nullptr;
+    if (forked_) throw Error(ErrorKind::Runtime, "a GPU that was used before fork() cannot be used in the child: start processes by spawn or forkserver");
+    if (current == context_) return;
+    TINY_CUDA(cuCtxSetCurrent, context_);
+    current = context_;
+  }
+  int attribute(int which) const {
+    int v = 0;
+    TINY_CUDA(cuDeviceGetAttribute, &v, which, device_);
+    return v;
+  }
+  void set_forked() { forked_ = true; }
+
+ private:
+  int device_ = 0;
+  Context context_ = nullptr;
+  bool forked_ = false;
+};
+
+/// PTX by LLVM, machine code by the driver.
+class CudaCompiler final : public Compiler {
+ public:
+  CudaCompiler(const ContextUser& context, const Caps& caps) : context_(context), ptx_(make_ptx_compiler(caps)) {
+    if (!ptx_) throw Error(ErrorKind::Runtime, "TINY_DEVICE names CUDA, but this library was built without LLVM's NVPTX target");
+  }
+  std::string id() const override { return fmt::format("{} driver {}", ptx_->id(), driver().version); }
+  std::string render(const Program& program) override { return ptx_->compile(program); }
+  Binary compile(const Program& program) override {
+    Binary ptx = ptx_->compile(program);
+    context_.use();
+    char log[kErrorLogSize] = "";
+    int names[] = {kErrorLog, kErrorLogBytes};
+    void* values[] = {log, reinterpret_cast<void*>(static_cast<uintptr_t>(sizeof log))};
+    LinkState state = nullptr;
+    TINY_CUDA(cuLinkCreate_v2, 2, names, values, &state);
+    void* cubin = nullptr;
+    size_t bytes = 0;
+    Result r = driver().cuLinkAddData_v2(state, kPtxInput, ptx.data(), ptx.size() + 1, program.info.name.c_str(), 0, nullptr, nullptr);
+    if (r == 0) r = driver().cuLinkComplete(state, &cubin, &bytes);
+    Binary out;
+    if (r == 0) out.assign(static_cast<const char*>(cubin), bytes);
+    driver().cuLinkDestroy(state);
+    if (r) fail_compile(program.info.name, "ptx", ptx, log);
+    return out;
+  }
+
+ private:
+  const ContextUser& context_;
+  std::unique_ptr<Compiler> ptx_;
+};
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(const ContextUser& context, const ProgramInfo& program, const Binary& cubin) : context_(context) {
+    info = program;
+    context_.use();
+    check(driver().cuModuleLoadData(&module_, cubin.data()), "cuModuleLoadData", info.name.c_str());
+    check(driver().cuModuleGetFunction(&function, module_, info.name.c_str()), "cuModuleGetFunction", info.name.c_str());
+    if (info.groups > INT32_MAX) throw Error(ErrorKind::NotImplemented, fmt::format("{}: {} workgroups are too many", info.name, info.groups));
+  }
+  ~CudaExecutable() override { driver().cuModuleUnload(module_); }
+  Function function = nullptr;
+
+ private:
+  const ContextUser& context_;
+  Module module_ = nullptr;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int index, int ordinal) : Device("CUDA", index), context_(ordinal) {
+    context_.use();
+    caps_.target = fmt::format("sm_{}{}:{}", context_.attribute(kMajor), context_.attribute(kMinor), kPtxVersion);
+    caps_.vector_bytes = 16;
+    caps_.registers = 64;
+    caps_.threads = context_.attribute(kMultiprocessors);
+    caps_.has_local = true;
+    caps_.max_local = context_.attribute(kThreadsPerBlock);
+    caps_.local_bytes = context_.attribute(kSharedPerBlock);
+    caps_.l2_bytes = context_.attribute(kL2Bytes);
+    caps_.has_fma = caps_.has_f16 = true;
+    compiler_ = std::make_unique<CudaCompiler>(context_, caps_);
+    TINY_CUDA(cuStreamCreate, &stream_, kNonBlockingStream);
+  }
+
+  Compiler& compiler() override { return *compiler_; }
+  std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary& binary) override {
+    return std::make_unique<CudaExecutable>(context_, info, binary);
+  }
+  void memory_info(size_t* free_bytes, size_t* total_bytes) override {
+    context_.use();
+    TINY_CUDA(cuMemGetInfo_v2, free_bytes, total_bytes);
+  }
+
+  uint64_t submit(std::unique_ptr<Submission> work, bool) override {
+    context_.use();
+    Finished finished;
+    std::lock_guard lock(mutex_);
+    uint64_t ticket = last_.load(std::memory_order_relaxed) + 1;
+    for (Buffer* b : work->owned) b->last_use.store(ticket, std::memory_order_relaxed);
+    try {
+      for (const Launch& l : *work->launches) issue(l, *work);
+    } catch (...) {
+      if (!fault_) fault_ = std::current_exception(), fault_ticket_ = ticket;
+    }
+    last_.store(ticket, std::memory_order_release);
+    in_flight_.push_back({ticket, record(), std::move(work)});
+    retire(finished);
+    return ticket;
+  }
+
+  void wait(uint64_t ticket) override {
+    settle(ticket);
+    std::exception_ptr fault;
+    {
+      std::lock_guard lock(mutex_);
+      if (fault_ && fault_ticket_ <= ticket) fault = std::exchange(fault_, nullptr);
+    }
+    if (fault) std::rethrow_exception(fault);
+  }
+
+  bool done(uint64_t ticket) override {
+    if (completed_.load(std::memory_order_acquire) >= ticket) return true;
+    context_.use();
+    Finished finished;
+    std::lock_guard lock(mutex_);
+    retire(finished);
+    return completed_.load(std::memory_order_relaxed) >= ticket;
+  }
+  uint64_t last_ticket() override { return last_.load(std::memory_order_acquire); }
+
+  void copy_in(Buffer* dst, size_t offset, const void* src, size_t n) override {
+    TINY_ASSERT(offset + n <= dst->nbytes, fmt::format("{} bytes at {} of a buffer of {}", n, offset, dst->nbytes));
+    if (n == 0) return;
+    context_.use();
+    TINY_CUDA(cuMemcpyHtoDAsync_v2, address(dst->ptr) + offset, src, n, stream_);
+    TINY_CUDA(cuStreamSynchronize, stream_);
+  }
+  void copy_out(void* dst, Buffer* src, size_t offset, size_t n) override {
+    TINY_ASSERT(offset + n <= src->nbytes, fmt::format("{} bytes at {} of a buffer of {}", n, offset, src->nbytes));
+    wait(src->last_use);
+    if (n == 0) return;
+    context_.use();
+    TINY_CUDA(cuMemcpyDtoHAsync_v2, dst, address(src->ptr) + offset, n, stream_);
+    TINY_CUDA(cuStreamSynchronize, stream_);
+  }
+
+ protected:
+  void* raw_alloc(size_t n) override {
+    context_.use();
+    DevicePtr p = 0;
+    Result r = driver().cuMemAlloc_v2(&p, n);
+    if (r == kOutOfMemory) return nullptr;
+    check(r, "cuMemAlloc");
+    return reinterpret_cast<void*>(p);
+  }
+  void raw_free(void* p, size_t) override {
+    context_.use();
+    TINY_CUDA(cuMemFree_v2, address(p));
+  }
+
+  /// A failure that the driver reports here belongs to work before: wait() throws it.
+  void settle(uint64_t ticket) override {
+    if (done(ticket)) return;
+    Result r = driver().cuStreamSynchronize(stream_);
+    Finished finished;
+    std::lock_guard lock(mutex_);
+    if (r) note_fault(r);
+    retire(finished);
+    completed_.store(std::max(completed_.load(), ticket), std::memory_order_release);
+  }
+
+  void after_fork(bool in_child) override {
+    if (in_child) context_.set_forked();
+    Device::after_fork(in_child);
+  }
+
+ private:
+  struct InFlight {
+    uint64_t ticket;
+    DriverEvent event;
+    std::unique_ptr<Submission> work;
+  };
+  /// Work that is over, dropped after the lock: its buffers return to the cache, which has a lock of its own.
+  struct Finished {
+    std::vector<std::unique_ptr<Submission>> work;
+    ~Finished() {
+      for (auto& w : work)
+        for (Buffer* b : w->owned) b->release();
+    }
+  };
+
+  void issue(const Launch& l, const Submission& work) {
+    void* const* buffers = work.buffers.data() + l.first_buffer;
+    if (l.kernel) {
+      auto& k = static_cast<CudaExecutable&>(*l.kernel);
+      SmallVec<void*, 32> parameters;
+      for (size_t i = 0; i < k.info.params.size(); ++i) parameters.push_back(const_cast<void**>(buffers + i));
+      const uint64_t* scalars = work.scalars.data() + l.first_scalar;
+      for (int i = 0; i < k.info.scalars; ++i) parameters.push_back(const_cast<uint64_t*>(scalars + i));
+      check(driver().cuLaunchKernel(k.function, static_cast<unsigned>(k.info.groups), 1, 1, static_cast<unsigned>(k.info.lanes), 1, 1, 0,
+                                    stream_, parameters.data(), nullptr),
+            "cuLaunchKernel", k.info.name.c_str());
+    } else if (l.builtin) {
+      sort_on_host(l, buffers);
+    } else if (l.bytes) {
+      TINY_CUDA(cuMemcpyDtoDAsync_v2, address(buffers[0]), address(buffers[1]), l.bytes, stream_);
+    }
+  }
+
+  /// Sorting has no kernel on GPUs yet: rows go to the host and come back sorted.
+  void sort_on_host(const Launch& l, void* const* buffers) {
+    TINY_ASSERT(l.builtin == &builtin_argsort, "a builtin that this device does not know");
+    size_t n = static_cast<size_t>(l.ints[0] * l.ints[1]);
+    std::vector<int64_t> to(n);
+    std::string from(n * static_cast<size_t>(itemsize(static_cast<DType>(l.ints[3]))), '\0');
+    TINY_CUDA(cuMemcpyDtoHAsync_v2, from.data(), address(buffers[1]), from.size(), stream_);
+    TINY_CUDA(cuStreamSynchronize, stream_);
+    void* host[] = {to.data(), from.data()};
+    l.builtin(host, nullptr, l.ints, *this);
+    TINY_CUDA(cuMemcpyHtoDAsync_v2, address(buffers[0]), to.data(), n * sizeof(int64_t), stream_);
+    TINY_CUDA(cuStreamSynchronize, stream_);
+  }
+
+  // ---- with mutex_ held
+  DriverEvent record() {
+    DriverEvent e = nullptr;
+    if (spare_events_.empty()) {
+      if (Result r = driver().cuEventCreate(&e, kEventWithoutTiming)) return note_fault(r), nullptr;
+    } else {
+      e = spare_events_.back();
+      spare_events_.pop_back();
+    }
+    if (Result r = driver().cuEventRecord(e, stream_)) note_fault(r);
+    return e;
+  }
+
+  void retire(Finished& finished) {
+    while (!in_flight_.empty()) {
+      InFlight& f = in_flight_.front();
+      Result r = f.event ? driver().cuEventQuery(f.event) : 0;
+      if (r == kNotReady) return;
+      if (r) note_fault(r);
+      if (f.event) spare_events_.push_back(f.event);
+      completed_.store(f.ticket, std::memory_order_release);
+      finished.work.push_back(std::move(f.work));
+      in_flight_.pop_front();
+    }
+  }
+
+  void note_fault(Result r) {
+    if (fault_) return;
+    try {
+      std::string last = in_flight_.empty() ? "" : kernels_of(*in_flight_.front().work);
+      check(r, "the GPU failed", last.c_str());
+    } catch (...) {
+      fault_ = std::current_exception();
+      fault_ticket_ = in_flight_.empty() ? last_.load() : in_flight_.front().ticket;
+    }
+  }
+
+  static std::string kernels_of(const Submission& work) {
+    std::string names;
+    for (const Launch& l : *work.launches)
+      if (l.kernel && names.size() < 200) names += (names.empty() ? "one of " : ", ") + l.kernel->info.name;
+    return names;
+  }
+
+  ContextUser context_;
+  std::unique_ptr<CudaCompiler> compiler_;
+  Stream stream_ = nullptr;
+  std::mutex mutex_;
+  std::deque<InFlight> in_flight_;
+  std::vector<DriverEvent> spare_events_;
+  std::exception_ptr fault_;
+  uint64_t fault_ticket_ = 0;
+  std::atomic<uint64_t> last_{0}, completed_{0};
+};
+
+}  // namespace
+
+Device* make_cuda_device(int index, int ordinal) { return new CudaDevice(index, ordinal); }
+
+}  // namespace tiny

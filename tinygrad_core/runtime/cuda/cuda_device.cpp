@@ -226,6 +226,18 @@ class CudaDevice final : public Device {
     }
   };
 
+  /// A builtin that touches no device memory, in the order of the stream. The submission lives until its event has passed.
+  struct HostCall {
+    const Launch* launch;
+    const Submission* work;
+    Device* device;
+    static void run(void* argument) {
+      std::unique_ptr<HostCall> c(static_cast<HostCall*>(argument));
+      c->launch->builtin(c->work->buffers.data() + c->launch->first_buffer, c->work->scalars.data() + c->launch->first_scalar,
+                         c->launch->ints, *c->device);
+    }
+  };
+
   void issue(const Launch& l, const Submission& work) {
     void* const* buffers = work.buffers.data() + l.first_buffer;
     if (l.kernel) {
@@ -237,8 +249,12 @@ class CudaDevice final : public Device {
       check(driver().cuLaunchKernel(k.function, static_cast<unsigned>(k.info.groups), 1, 1, static_cast<unsigned>(k.info.lanes), 1, 1, 0,
                                     stream_, parameters.data(), nullptr),
             "cuLaunchKernel", k.info.name.c_str());
-    } else if (l.builtin) {
+    } else if (l.builtin == &builtin_argsort) {
       sort_on_host(l, buffers);
+    } else if (l.builtin) {
+      auto call = std::make_unique<HostCall>(HostCall{&l, &work, this});
+      TINY_CUDA(cuLaunchHostFunc, stream_, &HostCall::run, call.get());
+      call.release();  // run() deletes it
     } else if (l.bytes) {
       TINY_CUDA(cuMemcpyDtoDAsync_v2, address(buffers[0]), address(buffers[1]), l.bytes, stream_);
     }
@@ -246,7 +262,6 @@ class CudaDevice final : public Device {
 
   /// Sorting has no kernel on GPUs yet: rows go to the host and come back sorted.
   void sort_on_host(const Launch& l, void* const* buffers) {
-    TINY_ASSERT(l.builtin == &builtin_argsort, "a builtin that this device does not know");
     size_t n = static_cast<size_t>(l.ints[0] * l.ints[1]);
     std::vector<int64_t> to(n);
     std::string from(n * static_cast<size_t>(itemsize(static_cast<DType>(l.ints[3]))), '\0');

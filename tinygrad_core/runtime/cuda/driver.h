@@ -42,6 +42,7 @@ enum Attribute : int {
   F(cuModuleGetFunction, (Function* function, Module module, const char* name)) \
   F(cuLaunchKernel, (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
                      unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters, void** extra)) \
+  F(cuLaunchHostFunc, (Stream stream, void (*function)(void*), void* argument)) \
   F(cuStreamCreate, (Stream* stream, unsigned flags)) \
   F(cuStreamSynchronize, (Stream stream)) \
   F(cuEventCreate, (DriverEvent* event, unsigned flags)) \

@@ -139,7 +139,10 @@ class Linearizer {
   void emit_item(size_t item) {
     if (item < nodes()) {
       UOp* u = nest_.nodes[item];
-      if (!u->is(Op::SINK)) out_.push_back(u);
+      if (u->is(Op::SINK)) return;
+      // What a lane stored outside of loops; for stores in loops the barrier stands behind the loop.
+      if (lanes_ > 1 && u->is(Op::AFTER) && stored_here(u)) out_.push_back(node(Op::BARRIER, DType::void_, {out_.back()}, {}, 1));
+      out_.push_back(u);
       return;
     }
     UOp* r = nest_.ranges[item - nodes()];
@@ -148,6 +151,17 @@ class Linearizer {
     emit_body(static_cast<int>(item - nodes()));
     out_.push_back(node(Op::END, DType::void_, {r}, {}, 1));
     if (lanes_ > 1 && stores_local(begin)) out_.push_back(node(Op::BARRIER, DType::void_, {out_.back()}, {}, 1));
+  }
+
+  /// AFTER of a LOCAL array that waits for a STORE in the same body.
+  bool stored_here(UOp* u) const {
+    UOp* array = u->src[0];
+    while (array->is(Op::AFTER)) array = array->src[0];
+    if (!array->is(Op::LOCAL)) return false;
+    int body = body_[static_cast<size_t>(nest_.position(u))];
+    return std::any_of(u->src + 1, u->src + u->nsrc, [&](UOp* s) {
+      return s->is(Op::STORE) && body_[static_cast<size_t>(nest_.position(s))] == body;
+    });
   }
 
   bool stores_local(size_t begin) const {

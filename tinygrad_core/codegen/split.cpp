@@ -42,6 +42,7 @@ struct Splitter::Piece {
   Segment segment;
   U base, turn;                     // first element of the segment; number of the turn (a constant 0 without a loop)
   std::vector<UOp*> map;            // substitution of what lies inside, but for the axis itself
+  int64_t step;                     // elements from one turn to the next
 };
 
 Splitter::Splitter(UOp* sink) : sink_(sink) {
@@ -50,6 +51,8 @@ Splitter::Splitter(UOp* sink) : sink_(sink) {
   for (UOp* u : order)
     if (u->is(Op::FOLD) || u->is(Op::PREFIX) || u->is(Op::ORDERED))
       for (UOp* r : named_ranges(u)) named[r->slot] = 1;
+  for (UOp* u : order)
+    if (u->is(Op::LOCAL)) locals_ = std::max(locals_, u->arg.i + 1);
   for (UOp* u : order)
     if (u->is(Op::RANGE)) {
       map.resize(current_arena().size());
@@ -112,6 +115,58 @@ void Splitter::lanes(UOp* r, int64_t lanes) {
   sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
 }
 
+UOp* Splitter::local_array(DType d, int64_t n) { return node(Op::LOCAL, d, {index_const(n)}, Arg(locals_++)); }
+
+/// A substitution that puts `element` in the place of the axis.
+static std::vector<UOp*> with_element(std::vector<UOp*> map, UOp* r, U element) {
+  map.resize(current_arena().size());
+  map[r->slot] = element;
+  return map;
+}
+
+/// `partial`, one value a lane, reduced over the lanes of a workgroup in two steps of about sqrt(lanes) values each. In the first, lane l adds
+/// the values of the lanes equal to l modulo the number of sums, so that neighbours read neighbours.
+UOp* Splitter::fold_lanes_of_group(Op op, UOp* partial, UOp* lane) {
+  DType d = partial->dtype;
+  int64_t lanes = const_int(lane->src[0]), sums = 1;
+  while (sums * sums < lanes) sums *= 2;
+  TINY_ASSERT(lanes % sums == 0, "the lanes of a workgroup are a power of two");
+  auto load = [&](UOp* array, U i) { return node(Op::LOAD, d, {node(Op::INDEX, d, {array, i})}); };
+  auto fold = [&](UOp* array, UOp* store, int64_t n, auto index) {
+    U j = make_range(index_const(n), numbers_.after(RangeNumbers::kInnermost), Axis::Reduce);
+    return node(Op::FOLD, d, {load(node(Op::AFTER, d, {array, store}, {}, 1), index(j)), j}, Arg(static_cast<int64_t>(op)));
+  };
+  auto store = [&](UOp* array, U i, UOp* v) { return node(Op::STORE, DType::void_, {node(Op::INDEX, d, {array, i}), v}); };
+  UOp* parts = local_array(d, lanes);
+  if (lanes <= 8) return fold(parts, store(parts, lane, partial), lanes, [](U j) { return j; });
+  U column = U(lane) % sums;
+  U sum = fold(parts, store(parts, lane, partial), lanes / sums, [&](U j) { return j * sums + column; });
+  UOp* few = local_array(d, sums);
+  return fold(few, store(few, column, sum), sums, [](U j) { return j; });
+}
+
+void Splitter::share_among_lanes(UOp* r, UOp* lane) {
+  Nest nest(sink_);
+  int64_t lanes = const_int(lane->src[0]);
+  U extent = r->src[0];
+  bool even = extent->is(Op::CONST) && const_int(extent) % lanes == 0;
+  U turns = even ? extent / lanes : maximum(extent - U(lane) + (lanes - 1), index_const(0)) / lanes;
+  Piece p{{1, 1}, lane, make_range(turns, range_number(r), range_axis(r)), std::vector<UOp*>(current_arena().size()), lanes};
+  // Lanes without an element do nothing, so accesses stay in the loop; but only those: what does not depend on it, barriers among it, is for
+  // all lanes.
+  U element = element_of(p, 0);
+  p.map = with_element(std::move(p.map), r, element);
+  for (UOp* u : nest.nodes) {
+    if (even || !u->is(Op::INDEX) || !nest.loops(u).has(static_cast<size_t>(nest.number(r)))) continue;
+    U array = substitute(u->src[0], p.map), index = substitute(u->src[1], p.map);
+    UOp* tied = node(Op::INDEX, u->dtype, {node(Op::AFTER, array->dtype, {array, p.turn}, {}, 1), index});
+    p.map.resize(current_arena().size());
+    p.map[u->slot] = tied;
+  }
+  std::vector<Piece> parts{std::move(p)};
+  replace_axis(nest, r, parts, lane);
+}
+
 /// `store` inside a loop that runs once where `condition` holds, else not at all, with loops of its own.
 UOp* Splitter::guarded(UOp* store, UOp* condition) {
   U turn = make_range(cast(condition, kIndex), numbers_.after(0), Axis::Loop);
@@ -137,6 +192,11 @@ void Splitter::run_once(UOp* store, std::span<UOp* const> zero) {
   sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
 }
 
+void Splitter::tie_arrays(Piece& p, Nest& nest) {
+  for (UOp* u : nest.nodes)
+    if (is_array(u)) p.map[u->slot] = node(Op::AFTER, u->dtype, {u, p.turn}, {}, 1);
+}
+
 std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> segments, int64_t elements, Nest& nest) {
   std::vector<Piece> out;
   U extent = r->src[0], rest = extent;
@@ -151,7 +211,7 @@ std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> s
       if (left < s.size()) continue;
     }
     U turns = rest / s.size();
-    Piece p{s, extent - rest, index_const(0), std::vector<UOp*>(current_arena().size())};
+    Piece p{s, extent - rest, index_const(0), std::vector<UOp*>(current_arena().size()), s.size()};
     rest = rest % s.size();
     if (turns->is_const(0)) continue;
     if (!turns->is_const(1)) {
@@ -159,9 +219,7 @@ std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> s
       // What a loop guards is tied to it through its arrays, lest it move out of it: a loop of at most one turn is an "if", whose number
       // folds to 0; and a rest that may be empty has its first element beyond the end.
       bool may_be_empty = !turns->is(Op::CONST) && (k > 0 || bounds(turns).hi <= 1 || bounds(extent).lo <= 0);
-      if (may_be_empty)
-        for (UOp* u : nest.nodes)
-          if (is_array(u)) p.map[u->slot] = node(Op::AFTER, u->dtype, {u, p.turn}, {}, 1);
+      if (may_be_empty) tie_arrays(p, nest);
     }
     if (!out.empty())  // the loops inside are loops of their own in each segment
       for (size_t i = 0; i < nest.ranges.size(); ++i)
@@ -177,26 +235,20 @@ std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> s
   return out;
 }
 
-/// Copy number `copy` of a piece as a substitution.
-static std::vector<UOp*> with_element(std::vector<UOp*> map, UOp* r, U element) {
-  map.resize(current_arena().size());
-  map[r->slot] = element;
-  return map;
+U Splitter::element_of(const Piece& p, int64_t copy) {
+  U e = p.base + p.turn * p.step + copy * p.segment.lanes;
+  return p.segment.lanes == 1 ? e : e + node(Op::LANES, kIndex, {}, {}, p.segment.lanes);
 }
 
-static U element_of(U base, U turn, Segment s, int64_t copy) {
-  U e = base + turn * s.size() + copy * s.lanes;
-  return s.lanes == 1 ? e : e + node(Op::LANES, kIndex, {}, {}, s.lanes);
-}
-
-/// FOLD `f` over the split axis as one FOLD a copy of each piece; lanes and copies are combined at the end.
-UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts) {
+/// FOLD `f` over the split axis as one FOLD a copy of each piece; lanes and copies are combined at the end. `lane`: every lane of a workgroup
+/// has such a part.
+UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane) {
   Op op = static_cast<Op>(f->arg.i);
   std::vector<UOp*> results;
   for (Piece& p : parts) {
     std::vector<UOp*> copies;
     for (int64_t c = 0; c < p.segment.copies; ++c) {
-      std::vector<UOp*> inner = with_element(p.map, r, element_of(p.base, p.turn, p.segment, c));
+      std::vector<UOp*> inner = with_element(p.map, r, element_of(p, c));
       std::vector<UOp*> src{substitute(f->src[0], inner)};
       if (p.turn->is(Op::RANGE)) src.push_back(p.turn);
       for (UOp* other : named_ranges(f))
@@ -205,6 +257,7 @@ UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts) {
     }
     results.push_back(fold_lanes(op, combine(op, std::move(copies)), p.segment.lanes));
   }
+  if (lane) return fold_lanes_of_group(op, results[0], lane);
   if (results.empty()) return current_arena().make(Op::CONST, f->dtype, 1, identity_arg(op, f->dtype), {});
   UOp* whole = results[0];
   for (size_t i = 1; i < results.size(); ++i) whole = alu(op, {whole, results[i]});
@@ -214,19 +267,23 @@ UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts) {
 void Splitter::split(UOp* r, std::span<const Segment> segments, int64_t elements) {
   Nest nest(sink_);
   if (!nest.contains(r)) return;
-  size_t self = static_cast<size_t>(nest.number(r));
   std::vector<Piece> parts = pieces(r, segments, elements, nest);
+  replace_axis(nest, r, parts, nullptr);
+}
+
+void Splitter::replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* lane) {
+  size_t self = static_cast<size_t>(nest.number(r));
   auto copies_of = [&](UOp* store, std::vector<UOp*>* out) {
     for (Piece& p : parts)
       for (int64_t c = 0; c < p.segment.copies; ++c) {
-        std::vector<UOp*> map = with_element(p.map, r, element_of(p.base, p.turn, p.segment, c));
+        std::vector<UOp*> map = with_element(p.map, r, element_of(p, c));
         out->push_back(substitute(store, map));
       }
   };
   std::vector<UOp*> map(current_arena().size()), src;
   auto replace = [&map](UOp* u, UOp* by) { map.resize(current_arena().size()), map[u->slot] = by; };
   for (UOp* u : nest.nodes) {
-    if (u->is(Op::FOLD) && std::find(u->src + 1, u->src + u->nsrc, r) != u->src + u->nsrc) replace(u, split_fold(u, r, parts));
+    if (u->is(Op::FOLD) && std::find(u->src + 1, u->src + u->nsrc, r) != u->src + u->nsrc) replace(u, split_fold(u, r, parts, lane));
     if (!u->is(Op::AFTER) || nest.loops(u).has(self)) continue;
     // Stores into arrays that are read later, outside of this loop: the reads wait for all copies.
     src.assign({u->src[0]});

@@ -42,6 +42,9 @@ class Splitter {
   UOp* replace(UOp* r, int64_t number, Axis axis);
   /// Makes Global range `r` the lanes of workgroups: a Global range and at most `lanes` of a Local one; lanes beyond the end do nothing.
   void lanes(UOp* r, int64_t lanes);
+  /// Shares the elements of Loop or Reduce range `r`, which stands in no other loop, among the lanes of `lane`, a Local range: consecutive
+  /// elements go to consecutive lanes. FOLDs over it are combined through LOCAL arrays, and every lane gets the result.
+  void share_among_lanes(UOp* r, UOp* lane);
   /// Lets only the groups in which the Global ranges `zero` are 0 run `store`, a source of the SINK that does not depend on them.
   void run_once(UOp* store, std::span<UOp* const> zero);
   /// Makes one turn of Loop or Reduce range `r` take several elements. The STOREs in it are copied; each FOLD over it becomes several,
@@ -52,12 +55,18 @@ class Splitter {
  private:
   struct Piece;
   std::vector<Piece> pieces(UOp* r, std::span<const Segment> segments, int64_t elements, Nest& nest);
-  UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts);
+  static U element_of(const Piece& p, int64_t copy);
+  static void tie_arrays(Piece& p, Nest& nest);
+  void replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* lane);
+  UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane);
+  UOp* fold_lanes_of_group(Op op, UOp* partial, UOp* lane);
+  UOp* local_array(DType d, int64_t n);
   UOp* guarded(UOp* store, UOp* condition);
   void apply(UOp* from, UOp* to);
 
   UOp* sink_;
   RangeNumbers numbers_;
+  int64_t locals_ = 0;              // LOCAL arrays in the kernel
 };
 
 }  // namespace tiny

@@ -44,6 +44,25 @@ TEST_P(Renderer, GlobalRangesAreDigitsOfTheGroup) {
   EXPECT_EQ(v, want);
 }
 
+/// x*(x+1)/2 of vectors of i64 whose values are known to be small: LLVM 22.1.8 drops the division if it is left to it.
+TEST_P(Renderer, HalvesOfProductsOfNeighbours) {
+  constexpr int64_t n = 16;
+  KernelBuilder k("halves");
+  U out = k.param(0, i64, n), in = k.param(1, i64, n);
+  U i = k.global(n / 4, 0), at = k.add(i * 4);
+  auto number = [](int64_t v) { return const_(i64, v); };
+  U x = k.add(alu(Op::MIN, {alu(Op::MAX, {k.load(in, at, 4), number(-1)}), number(4)}));
+  U product = k.add(node(Op::MUL, i64, {k.add(node(Op::ADD, i64, {x, number(1)})), x}));
+  k.store(out, at, k.add(node(Op::IDIV, i64, {product, number(2)})), 4);
+  std::vector<int64_t> from = iota<int64_t>(n, -6), got(n), want;
+  for (int64_t v : from) {
+    int64_t c = std::clamp<int64_t>(v, -1, 4);
+    want.push_back(c * (c + 1) / 2);
+  }
+  make(k).run({got.data(), from.data()});
+  EXPECT_EQ(got, want);
+}
+
 TEST_P(Renderer, SumOfRowsWithVectorsAndTail) {
   constexpr int64_t rows = 4, columns = 21;
   KernelBuilder k("rows");

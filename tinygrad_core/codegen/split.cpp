@@ -145,7 +145,7 @@ UOp* Splitter::fold_lanes_of_group(Op op, UOp* partial, UOp* lane) {
   return fold(few, store(few, column, sum), sums, [](U j) { return j; });
 }
 
-void Splitter::share_among_lanes(UOp* r, UOp* lane) {
+UOp* Splitter::share_among_lanes(UOp* r, UOp* lane) {
   Nest nest(sink_);
   int64_t lanes = const_int(lane->src[0]);
   U extent = r->src[0];
@@ -163,8 +163,10 @@ void Splitter::share_among_lanes(UOp* r, UOp* lane) {
     p.map.resize(current_arena().size());
     p.map[u->slot] = tied;
   }
+  UOp* turn = p.turn;
   std::vector<Piece> parts{std::move(p)};
   replace_axis(nest, r, parts, lane);
+  return turn;
 }
 
 /// `store` inside a loop that runs once where `condition` holds, else not at all, with loops of its own.

@@ -51,6 +51,7 @@ class LlvmEmitter {
   llvm::Value* alu(UOp* u);
   llvm::Value* unary(UOp* u, llvm::Value* a);
   llvm::Value* binary(Op op, DType d, llvm::Value* a, llvm::Value* b);
+  llvm::Value* lane_by_lane(llvm::Instruction::BinaryOps code, llvm::Value* a, llvm::Value* b);
   llvm::Value* extreme(Op op, DType d, llvm::Value* a, llvm::Value* b);
   llvm::Value* cast(llvm::Value* v, DType from, DType to, int64_t n);
   llvm::Value* f32_from(llvm::Value* v, DType from, int64_t n);

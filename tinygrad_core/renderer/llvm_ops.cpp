@@ -100,7 +100,19 @@ Value* LlvmEmitter::binary(Op op, DType d, Value* a, Value* b) {
   const BinaryRow* r = find_row(kBinary, op);
   B code = !r ? kNone : is_float(d) ? r->f : is_signed(d) ? r->s : is_bool(d) ? r->b : r->u;
   TINY_ASSERT(code != kNone, program_.info.name + ": no LLVM instruction for " + info(op).name + " on " + info(d).name);
+  if (op == Op::IDIV && d == DType::i64 && lanes_of(a) > 1) return lane_by_lane(code, a, b);
   return b_.CreateBinOp(code, a, b);
+}
+
+/// Vectors of i64 have no division on CPUs, and LLVM's shifts in its place are wrong for halves of products: 22.1.8 on x86-64 makes of
+/// x*(x+1)/2 the product itself where it knows that x fits in 32 bits (checked by test_renderer.cpp).
+Value* LlvmEmitter::lane_by_lane(Instruction::BinaryOps code, Value* a, Value* b) {
+  Value* out = llvm::PoisonValue::get(a->getType());
+  for (int64_t i = 0; i < lanes_of(a); ++i) {
+    Value* q = b_.CreateBinOp(code, b_.CreateExtractElement(a, i), b_.CreateExtractElement(b, i));
+    out = b_.CreateInsertElement(out, q, i);
+  }
+  return out;
 }
 
 /// MAX and MIN. Floats: b where it is NaN, else the select that becomes one maxps or minps, whose second operand (a) wins when it is NaN.

@@ -1,9 +1,9 @@
-// Contractions: sums over k of A[m, k] * B[n, k], where some Global ranges index only A (m) and others only B (n): matrix products, batched
-// ones, convolutions. A tile of m x n accumulators stays in registers through the loop over k; each element loaded is used as often as the
+// Contractions (contraction.h) on CPUs. A tile of m x n accumulators stays in registers through the loop over k; each element loaded is used as often as the
 // tile is wide.
 #include <algorithm>
 
 #include "base/log.h"
+#include "codegen/opt/contraction.h"
 #include "codegen/opt/options.h"
 
 namespace tiny {
@@ -14,13 +14,6 @@ namespace {
 constexpr double kMulAdd = 0.5, kLoad = 0.5, kLatency = 5;  // one cycle more: loads are not always in time
 constexpr double kScatter = 2;          // a lane stored by itself
 constexpr double kRowStart = 7;         // first touch of a row of an operand: address translation, no prefetch
-
-/// The two operands of a FOLD and the Global ranges that only one of them has.
-struct Contraction {
-  UOp* fold;
-  UOp* operand[2];
-  std::vector<size_t> own[2];
-};
 
 struct Tile {
   double cost = 1e300;       // cycles for an element of m x n x k
@@ -34,7 +27,10 @@ class Contract {
   Contract(Splitter& splitter, Analysis& a, const Caps& caps) : splitter_(splitter), a_(a), caps_(caps) {}
 
   bool run() {
-    if (caps_.vector_bytes == 0 || !find()) return false;
+    if (caps_.vector_bytes == 0) return false;
+    found_ = find_contractions(a_);
+    if (found_.empty()) return false;
+    for (const Contraction& c : found_) columns_ = std::max(columns_, c.columns);
     Tile best;
     for (const Contraction& c : found_)
       for (int side : {1, 0})
@@ -56,46 +52,6 @@ class Contract {
   }
 
  private:
-  /// Every FOLD of the kernel is a sum of products whose operands have ranges of their own, the same for all.
-  bool find() {
-    if (a_.folds.empty()) return false;
-    for (const LoopFacts& l : a_.loops)
-      if (l.sequential || l.holds_array || (!l.global && !l.reduces)) return false;
-    for (UOp* f : a_.folds) {
-      UOp* x = f->src[0];
-      if (static_cast<Op>(f->arg.i) != Op::ADD || !x->is(Op::MUL) || !is_float(f->dtype)) return false;
-      Contraction c{f, {x->src[0], x->src[1]}, {}};
-      for (int side : {0, 1})
-        a_.nest.loops(c.operand[side]).each([&](size_t r) {
-          if (a_.loops[r].global && !a_.nest.loops(c.operand[1 - side]).has(r)) c.own[side].push_back(r);
-        });
-      if (c.own[0].empty() || c.own[1].empty()) return false;
-      double k = 1;
-      for (UOp* r : named_ranges(f)) k *= static_cast<double>(a_.loops[static_cast<size_t>(a_.nest.number(r))].extent);
-      if (k < 4) return false;
-      columns_ = std::max(columns_, k);
-      found_.push_back(c);
-    }
-    return true;
-  }
-
-  std::vector<UOp*> loads_of(UOp* operand) {
-    std::vector<UOp*> out;
-    for (UOp* u : toposort({&operand, 1}))
-      if (u->is(Op::LOAD)) out.push_back(u);
-    return out;
-  }
-
-  bool contiguous(UOp* operand, size_t r, int64_t lanes) {
-    bool any = false;
-    for (UOp* u : loads_of(operand)) {
-      if (!a_.nest.loops(u).has(r)) continue;
-      if (a_.access_stride(u, r, lanes) != 1) return false;
-      any = true;
-    }
-    return any;
-  }
-
   int64_t lanes_of(const Contraction& c) const { return std::max<int64_t>(1, caps_.vector_bytes / itemsize(compute_dtype(c.fold->dtype))); }
   double folds() const { return static_cast<double>(found_.size()); }
   int64_t registers() const { return std::max<int64_t>(8, caps_.registers); }
@@ -121,7 +77,7 @@ class Contract {
   void consider_rows(const Contraction& c, int side, size_t v, size_t w, Tile* best) {
     int64_t lanes = lanes_of(c), n = a_.loops[v].extent, m = a_.loops[w].extent;
     while (lanes > 1 && lanes > n) lanes /= 2;
-    if (lanes == 1 || !contiguous(c.operand[side], v, lanes)) return;
+    if (lanes == 1 || !is_contiguous(a_, c.operand[side], v, lanes)) return;
     double store = 0;  // of one result
     for (UOp* u : a_.accesses)
       if (u->is(Op::STORE)) store += a_.access_stride(u, v, lanes) == 1 ? 1.0 / static_cast<double>(lanes) : kScatter;
@@ -142,7 +98,7 @@ class Contract {
   void consider_columns(const Contraction& c, size_t m, size_t n, size_t k, Tile* best) {
     const LoopFacts& l = a_.loops[k];
     int64_t lanes = lanes_of(c);
-    if (l.global || l.extent < 2 * lanes || !contiguous(c.operand[0], k, lanes) || !contiguous(c.operand[1], k, lanes)) return;
+    if (l.global || l.extent < 2 * lanes || !is_contiguous(a_, c.operand[0], k, lanes) || !is_contiguous(a_, c.operand[1], k, lanes)) return;
     int64_t rows_max = a_.loops[m].extent, vectors_max = a_.loops[n].extent, each = static_cast<int64_t>(found_.size());
     for (int64_t vectors = 1; vectors <= std::min<int64_t>(6, vectors_max); ++vectors)
       for (int64_t rows = 1; rows <= std::min<int64_t>(6, rows_max) && (rows * vectors + std::min(rows, vectors)) * each + 1 <= registers();

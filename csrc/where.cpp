@@ -24,6 +24,8 @@ bool is_library(const char* file) {
 }
 
 std::string user_line() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;  // an exception may be on its way
+  PyErr_Fetch(&type, &value, &trace);
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
   std::string found;
@@ -37,7 +39,7 @@ std::string user_line() {
     frame = back;
   }
   Py_XDECREF(frame);
-  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
   return found;
 }
 

@@ -232,6 +232,24 @@ TEST_P(CompileCachedTest, CheckTextsComeBackFromTheDisk) {
   EXPECT_EQ(check_text(number), text);
 }
 
+/// Kernels are machine code: a default folder that others may write to is not used.
+TEST_P(CompileCachedTest, AFolderThatOthersMayWriteToIsNotUsed) {
+  EnvScope none{Env::TINY_CACHE_DIR, ""};
+  const char* before = std::getenv("XDG_CACHE_HOME");
+  std::string kept = before ? before : "";
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  std::string ours = folder + "/torch-tiny";
+  std::filesystem::create_directories(ours);
+  std::filesystem::permissions(ours, std::filesystem::perms::all);
+  compile(device(GetParam()), 31);
+  EXPECT_TRUE(std::filesystem::is_empty(ours));
+  setenv("XDG_CACHE_HOME", (folder + "/other").c_str(), 1);
+  compile(device(GetParam()), 32);
+  EXPECT_FALSE(std::filesystem::is_empty(folder + "/other/torch-tiny"));
+  if (before) setenv("XDG_CACHE_HOME", kept.c_str(), 1);
+  else unsetenv("XDG_CACHE_HOME");
+}
+
 TEST_P(CompileCachedTest, AnEntryThatDoesNotLoadIsMadeAgain) {
   Device& d = device(GetParam());
   if (d.name() == "NULL") GTEST_SKIP() << "NULL loads anything";

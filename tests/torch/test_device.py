@@ -270,3 +270,26 @@ def test_explain():
     assert record.cause == "read" and "test_device.py" in record.where
     text = torch.tiny.explain()
     assert "read" in text and "test_device.py" in text
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_torch_with_a_gpu_keeps_it(asked):
+    """Where torch has a GPU of its own, the name is taken only on request: PyTorch's autograd knows one accelerator a process."""
+    code = """
+import os, sys, torch
+torch.version.cuda = "13.0"
+real = os.path.exists
+os.path.exists = lambda p: p == "/dev/nvidiactl" or real(p)
+torch.__spec__._initializing = True  # as while torch looks for backends
+import torch_tiny
+torch_tiny._autoload()
+torch.__spec__._initializing = False
+print(hasattr(torch, "tiny"), "torch_tiny" in sys.modules)
+import torch_tiny
+print(torch.ones(2, device="tiny").sum().item())
+"""
+    env = {k: v for k, v in os.environ.items() if k != "TINY_DEVICE"}
+    env |= {"PYTHONPATH": os.pathsep.join(sys.path), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} | ({"TINY_DEVICE": "CPU"} if asked else {})
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ([*("True", "True"), "2.0"] if asked else ["False", "False", "2.0"])

@@ -168,3 +168,22 @@ print(texts[0])
     kernel, path = re.fullmatch(r"kernel (\S+) does not compile; its source is in (\S+)", out.strip()).groups()
     with open(path) as f:
         assert kernel in f.read()
+
+
+def test_a_fault_spoils_only_what_depends_on_it():
+    """What was computed after the fault, but not from its result, stays readable, however often and late it is read."""
+    from torch_tiny import _C
+
+    x, bad = torch.arange(5., device=D), torch.tensor([9], device=D)
+    y = x[bad]
+    _C.flush("test")
+    w = torch.full((5,), 7.5, device=D) + x
+    z = y + 1
+    with pytest.raises(IndexError, match="out of bounds"):
+        y.tolist()
+    assert w.tolist() == [7.5, 8.5, 9.5, 10.5, 11.5]
+    for lost in (z, y, z):
+        with pytest.raises(IndexError, match="out of bounds"):
+            lost.tolist()
+    y.fill_(1)
+    assert y.tolist() == [1.0] and (x + 1).tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]

@@ -17,6 +17,7 @@ struct Buffer {
   std::atomic<int64_t> refs{1};
   std::atomic<uint64_t> last_use{0};  // ticket of the last submission that names it; submit() sets it for Submission::owned
   bool pinned = false;         // its address was given away: other storages copy what it holds. Needs the graph lock
+  uint64_t suspect = 0;        // flush that wrote it, if a CHECK that nobody has looked at may have failed there (engine/faults.h)
   uint64_t walk = 0;           // scratch of the engine's walk over a graph: epoch and leaf number
   void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
   void release();              // the last owner returns the block to the device's cache

@@ -12,6 +12,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "engine/faults.h"
 #include "engine/plan.h"
 #include "engine/walk.h"
 #include "runtime/allocator.h"
@@ -73,12 +74,7 @@ struct Engine::Impl {
   size_t flushing_bytes = 0;           // of all storages of the flush
   std::vector<UOp*> roots;
   uint64_t clock = 0;                  // number of the flush
-  uint64_t unchecked_from = 0;         // first flush whose CHECKs were not looked at yet; 0: none
-  struct Poison {
-    uint64_t from, to;
-    std::string message;
-  };
-  std::vector<Poison> poisons;
+  Faults faults;
   // Stable cuts: hashes of the last writes, and of those at which a cut was forced.
   uint64_t writes[kSiteWindow] = {};
   size_t write_at = 0;
@@ -430,7 +426,8 @@ void Engine::submit(const std::shared_ptr<Plan>& plan, bool wait) {
   for (const Leaf& l : i.walk.leaves) l.buffer->last_use = ticket;
   for (Buffer* b : blocks.outputs) b->last_use = ticket;
   if (blocks.arena) blocks.arena->last_use = ticket;
-  if (plan->has_check && !i.unchecked_from) i.unchecked_from = i.clock;
+  const std::vector<int> states = i.faults.states(i.walk);
+  if (plan->has_check) i.faults.expect(i.clock);
 
   for (auto [to, from] : copies) copy(to, from, wait);
   for (size_t k = 0; k < i.storages.size(); ++k) {
@@ -440,8 +437,11 @@ void Engine::submit(const std::shared_ptr<Plan>& plan, bool wait) {
     int64_t n = s->value_->numel;
     if (s->pinned_) copy(s->pinned_buffer_, b, wait);  // it keeps its address
     s->value_ = make_buffer_node(s->pinned_ ? s->pinned_buffer_ : b, d, n);
-    // Another flush may have failed on the device and not be looked at yet: what reads its results is no better.
-    s->flush_ = plan->checked[k] || (i.unchecked_from && i.unchecked_from < i.clock) ? i.clock : 0;
+    const int state = states.empty() ? Faults::Good : states[static_cast<size_t>(i.walk.roots[k])];
+    s->flush_ = i.clock;
+    s->suspect_ = plan->checked[k] || state != Faults::Good;
+    s->buffer()->suspect = s->suspect_ ? i.clock : 0;
+    if (state >= Faults::Spoiled) s->spoil(i.faults.all()[static_cast<size_t>(state - Faults::Spoiled)]);
   }
 }
 
@@ -460,45 +460,43 @@ void Engine::copy(Buffer* to, Buffer* from, bool wait) {
 }
 
 // ---- waiting and faults
-void Engine::wait_and_check(uint64_t ticket) {
-  device_.wait(ticket);
-  {
+/// Waits; if the queue failed, the values of what it had to do say so from then on.
+void Engine::wait(uint64_t ticket) {
+  try {
+    device_.wait(ticket);
+  } catch (const Error& e) {
     GraphLock lock;
-    if (!impl_->unchecked_from) return;
+    impl_->faults.queue_failed(e, impl_->clock);
+    throw;
   }
-  device_.wait(device_.last_ticket());
-  GraphLock lock;  // whoever reads meanwhile learns of a fault before the value passes for good
-  if (!impl_->unchecked_from) return;
-  ErrorRecord r = device_.take_error();
-  uint64_t from = std::exchange(impl_->unchecked_from, 0);
-  if (!r.fault) return;
-  std::string text = check_text(r.fault);
-  for (int64_t number : {r.value, r.limit}) {  // the text names the index first, then the limit
-    size_t at = text.find("{}");
-    if (at != std::string::npos) text.replace(at, 2, std::to_string(number));
-  }
-  impl_->poisons.push_back({from, impl_->clock, text});
 }
 
-std::string Engine::poison(const Storage* s) const {
-  for (const auto& p : impl_->poisons)
-    if (s->flush_ >= p.from && s->flush_ <= p.to) return p.message;
-  return "";
+void Engine::wait_and_check(uint64_t ticket) {
+  wait(ticket);
+  {
+    GraphLock lock;
+    if (!impl_->faults.expected()) {
+      if (ticket == device_.last_ticket()) impl_->faults.trust(impl_->clock);
+      return;
+    }
+  }
+  wait(device_.last_ticket());
+  GraphLock lock;  // whoever reads meanwhile learns of a fault before the value passes for good
+  if (impl_->faults.expected()) impl_->faults.look(device_.take_error(), impl_->clock);
 }
+
+const Fault* Engine::fault_of(const Storage* s) const { return impl_->faults.of(s->flush_, s->suspect_); }
 
 void Engine::synchronize() {
   flush("synchronize", true);
   size_t before = 0;
   {
     GraphLock lock;
-    before = impl_->poisons.size();
+    before = impl_->faults.all().size();
   }
   wait_and_check(device_.last_ticket());
   GraphLock lock;
-  if (impl_->poisons.size() > before) {
-    const std::string& message = impl_->poisons.back().message;
-    throw Error(check_kind(message), message);
-  }
+  if (impl_->faults.all().size() > before) throw Error(impl_->faults.all().back().kind, impl_->faults.all().back().message);
 }
 
 EngineStats Engine::stats() const {

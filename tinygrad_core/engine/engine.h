@@ -1,5 +1,6 @@
 // The engine of one device: gathers pending values, finds or builds the program that computes them, and submits it.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 
 namespace tiny {
 
+struct Fault;
 struct Plan;
 struct Schedule;
 
@@ -37,7 +39,7 @@ class Engine {
   /// Flushes, waits, and raises errors found while running (index out of bounds, ...).
   void synchronize();
   /// Called after each operator: flushes when the pending graph passes its bound.
-  void after_operator() { if (live_nodes() >= node_limit_) flush_at_bound(); }
+  void after_operator() { if (live_nodes() >= node_limit_.load(std::memory_order_relaxed)) flush_at_bound(); }
   /// For an operator on memory that the host reads and writes at any time: the next after_operator() flushes and waits. Needs the graph
   /// lock.
   void settle_after_operator();
@@ -73,11 +75,12 @@ class Engine {
   void copy(Buffer* to, Buffer* from, bool wait);
   void fail(ErrorKind kind, const std::string& message);
   void forget_old_plans();
-  /// Why the storage's value cannot be trusted, "" if it can.
-  std::string poison(const Storage* s) const;
+  void wait(uint64_t ticket);
+  /// Why the storage's value cannot be trusted; null if it can.
+  const Fault* fault_of(const Storage* s) const;
   Device& device_;
   Impl* impl_;
-  int64_t node_limit_ = INT64_MAX;       // live_nodes() at which the bound is passed
+  std::atomic<int64_t> node_limit_{INT64_MAX};       // live_nodes() at which the bound is passed
 };
 
 }  // namespace tiny

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "engine/faults.h"
 
 namespace tiny {
 namespace {
@@ -53,12 +54,12 @@ Storage::~Storage() {
 }
 
 void Storage::check_readable() {
-  if (failed_.empty() && flush_) {
-    failed_ = Engine::of(*device_).poison(this);
-    failed_kind_ = check_kind(failed_);
-  }
+  if (failed_.empty() && flush_)
+    if (const Fault* f = Engine::of(*device_).fault_of(this)) spoil(*f);
   if (!failed_.empty()) throw Error(failed_kind_, failed_);
 }
+
+void Storage::spoil(const Fault& fault) { failed_ = fault.message, failed_kind_ = fault.kind; }
 
 bool Storage::is_pending() const { return value_ && !value_->is(Op::BUFFER) && !value_->is(Op::EMPTY); }
 
@@ -78,7 +79,7 @@ Ref Storage::own(Ref value) {
 void Storage::set(Ref value) {
   value_ = own(std::move(value));
   failed_.clear();
-  flush_ = 0;
+  flush_ = 0, suspect_ = false;
   Engine& e = Engine::of(*device_);
   e.note_write(value_.get());
   Engine::unlink(this);

@@ -7,6 +7,8 @@
 
 namespace tiny {
 
+struct Fault;
+
 class Storage {
  public:
   Storage(Device& device, size_t nbytes);
@@ -43,6 +45,7 @@ class Storage {
   Buffer* settle(const char* cause, bool pin);  // realized, and pinned; the caller owns a reference
   void finish(Buffer* b);                // waits for b, raises faults; gives the reference back
   void check_readable();
+  void spoil(const Fault& fault);        // every read raises it from now on
   Buffer* buffer() const { return value_->arg.buf; }
 
   Device* device_;
@@ -52,7 +55,8 @@ class Storage {
   Buffer* pinned_buffer_ = nullptr;      // of a pinned storage; owned
   bool host_shared_ = false;
   bool linked_ = false;                  // in the engine's list
-  uint64_t flush_ = 0;                   // number of the flush that computed the value, if it could have failed on the device
+  uint64_t flush_ = 0;                   // number of the flush that computed the value; 0: none did
+  bool suspect_ = false;                 // the value may depend on a CHECK that failed
   std::string failed_;                   // why the value could not be computed: every read raises it again
   ErrorKind failed_kind_ = ErrorKind::Index;
   Storage *prev_ = nullptr, *next_ = nullptr;  // the engine's list of pending storages, in the order of their last write

@@ -1,9 +1,11 @@
 // compile_cached: from a kernel's key to a loaded kernel, through the cache on disk.
 #include <dlfcn.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -18,11 +20,26 @@ namespace {
 
 constexpr const char* kFile = "kernels-1.db";
 
-std::string cache_folder() {
-  if (std::string dir = env_text(Env::TINY_CACHE_DIR); !dir.empty()) return dir;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::string(xdg) + "/torch-tiny";
-  const char* home = std::getenv("HOME");
-  return std::string(home && *home ? home : "/tmp") + "/.cache/torch-tiny";
+/// A folder that the user named is trusted; ours must be the user's own, for what lies there is run.
+struct CacheFolder {
+  std::string path;
+  bool named;
+};
+
+CacheFolder cache_folder() {
+  if (std::string dir = env_text(Env::TINY_CACHE_DIR); !dir.empty()) return {dir, true};
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return {std::string(xdg) + "/torch-tiny", false};
+  if (const char* home = std::getenv("HOME"); home && *home) return {std::string(home) + "/.cache/torch-tiny", false};
+  return {fmt::format("/tmp/torch-tiny-{}", geteuid()), false};
+}
+
+/// Makes the folder where it is missing. False if it belongs to somebody else, or others may write to it.
+bool is_own_folder(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  mkdir(path.c_str(), 0700);
+  struct stat s = {};
+  return lstat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 struct Stores {
@@ -38,13 +55,15 @@ Stores& stores() {
 
 /// The store that the environment names; null with TINY_CACHE_MB=0.
 std::shared_ptr<DiskStore> store() {
-  std::string folder = cache_folder();
+  auto [folder, named] = cache_folder();
   int64_t mib = env_int(Env::TINY_CACHE_MB);
   if (mib <= 0) return nullptr;
   Stores& s = stores();
   std::lock_guard lock(s.mutex);
-  if (!s.store || s.folder != folder || s.mib != mib) {
-    s.store = std::make_shared<DiskStore>(folder + "/" + kFile, mib << 20);
+  if (s.folder != folder || s.mib != mib) {
+    s.store = nullptr;
+    if (named || is_own_folder(folder)) s.store = std::make_shared<DiskStore>(folder + "/" + kFile, mib << 20);
+    else TINY_LOG(1, cache, "{} is not this user's own: kernels are not kept on disk", folder);
     s.folder = folder, s.mib = mib;
   }
   return s.store;

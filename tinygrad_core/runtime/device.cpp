@@ -25,7 +25,11 @@ void Buffer::release() {
   if (refs.fetch_sub(1, std::memory_order_acq_rel) == 1) device->cache_->give_back(this);
 }
 
-Buffer* Device::alloc(size_t nbytes) { return cache_->alloc(nbytes); }
+Buffer* Device::alloc(size_t nbytes) {
+  Buffer* b = cache_->alloc(nbytes);
+  b->suspect = 0;
+  return b;
+}
 void Device::empty_cache() { cache_->empty(); }
 MemoryStats Device::memory_stats() const { return cache_->stats(); }
 void Device::reset_peak_stats() { cache_->reset_peaks(); }

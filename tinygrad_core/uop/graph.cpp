@@ -1,5 +1,6 @@
 #include "uop/graph.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -17,7 +18,7 @@ struct FreeNode { FreeNode* next; };
 struct Pool {
   FreeNode* free[kPooledSources + 1] = {};
   char *at = nullptr, *end = nullptr;
-  int64_t live = 0;
+  std::atomic<int64_t> live{0};  // written under the lock, read without
   uint32_t epoch = 0;
 };
 Pool pool;
@@ -25,7 +26,7 @@ Pool pool;
 constexpr size_t node_bytes(size_t nsrc) { return sizeof(UOp) + nsrc * sizeof(UOp*); }
 
 void* take(size_t nsrc) {
-  ++pool.live;
+  pool.live.store(pool.live.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (nsrc > kPooledSources) {
     void* p = std::malloc(node_bytes(nsrc));
     if (!p) throw std::bad_alloc();
@@ -47,7 +48,7 @@ void* take(size_t nsrc) {
 }
 
 void give(UOp* u) {
-  --pool.live;
+  pool.live.store(pool.live.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   if (u->nsrc > kPooledSources) return std::free(u);
   auto* f = reinterpret_cast<FreeNode*>(u);
   size_t n = u->nsrc;
@@ -99,6 +100,6 @@ uint32_t new_epoch() {
   return ++pool.epoch;  // 4 billion walks: a flush every millisecond for 49 days; then marks may meet by chance
 }
 
-int64_t live_nodes() { return pool.live; }
+int64_t live_nodes() { return pool.live.load(std::memory_order_relaxed); }
 
 }  // namespace tiny

@@ -124,8 +124,8 @@ static std::vector<UOp*> with_element(std::vector<UOp*> map, UOp* r, U element) 
   return map;
 }
 
-/// `partial`, one value a lane, reduced over the lanes of a workgroup in two steps of about sqrt(lanes) values each. In the first, lane l adds
-/// the values of the lanes equal to l modulo the number of sums, so that neighbours read neighbours.
+/// `partial`, one value a lane, reduced over the lanes of a workgroup in two steps of about sqrt(lanes) values each. In the first, lane l
+/// adds the values of the lanes equal to l modulo the number of sums, so that neighbours read neighbours.
 UOp* Splitter::fold_lanes_of_group(Op op, UOp* partial, UOp* lane) {
   DType d = partial->dtype;
   int64_t lanes = const_int(lane->src[0]), sums = 1;
@@ -152,8 +152,8 @@ UOp* Splitter::share_among_lanes(UOp* r, UOp* lane) {
   bool even = extent->is(Op::CONST) && const_int(extent) % lanes == 0;
   U turns = even ? extent / lanes : maximum(extent - U(lane) + (lanes - 1), index_const(0)) / lanes;
   Piece p{{1, 1}, lane, make_range(turns, range_number(r), range_axis(r)), std::vector<UOp*>(current_arena().size()), lanes};
-  // Lanes without an element do nothing, so accesses stay in the loop; but only those: what does not depend on it, barriers among it, is for
-  // all lanes.
+  // Lanes without an element do nothing, so accesses stay in the loop; but only those: what does not depend on it, barriers among it, is
+  // for all lanes.
   U element = element_of(p, 0);
   p.map = with_element(std::move(p.map), r, element);
   for (UOp* u : nest.nodes) {
@@ -242,8 +242,8 @@ U Splitter::element_of(const Piece& p, int64_t copy) {
   return p.segment.lanes == 1 ? e : e + node(Op::LANES, kIndex, {}, {}, p.segment.lanes);
 }
 
-/// FOLD `f` over the split axis as one FOLD a copy of each piece; lanes and copies are combined at the end. `lane`: every lane of a workgroup
-/// has such a part.
+/// FOLD `f` over the split axis as one FOLD a copy of each piece; lanes and copies are combined at the end. `lane`: every lane of a
+/// workgroup has such a part.
 UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane) {
   Op op = static_cast<Op>(f->arg.i);
   std::vector<UOp*> results;

@@ -43,8 +43,8 @@ class Splitter {
   /// Makes Global range `r` the lanes of workgroups: a Global range and at most `lanes` of a Local one; lanes beyond the end do nothing.
   void lanes(UOp* r, int64_t lanes);
   /// Shares the elements of Loop or Reduce range `r`, which stands in no other loop, among the lanes of `lane`, a Local range: consecutive
-  /// elements go to consecutive lanes. FOLDs over it are combined through LOCAL arrays, and every lane gets the result. Returns the loop over one
-  /// lane's share.
+  /// elements go to consecutive lanes. FOLDs over it are combined through LOCAL arrays, and every lane gets the result. Returns the loop
+  /// over one lane's share.
   UOp* share_among_lanes(UOp* r, UOp* lane);
   /// Lets only the groups in which the Global ranges `zero` are 0 run `store`, a source of the SINK that does not depend on them.
   void run_once(UOp* store, std::span<UOp* const> zero);

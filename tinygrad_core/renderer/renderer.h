@@ -31,8 +31,9 @@ std::unique_ptr<Compiler> make_c_compiler(const Caps& caps);
 /// LLVM IR, compiled in process; null when the core was built without LLVM.
 std::unique_ptr<Compiler> make_llvm_compiler(const Caps& caps);
 
-/// PTX for caps.target, "sm_90:ptx83" (architecture, version of the language), made by LLVM; null when it was built without NVPTX. One function
-/// of the buffers, then the scalars as 8 bytes each; workgroups are blocks in x, lanes threads in x; LOCAL arrays in static shared memory.
+/// PTX for caps.target, "sm_90:ptx83" (architecture, version of the language), made by LLVM; null when it was built without NVPTX. One
+/// function of the buffers, then the scalars as 8 bytes each; workgroups are blocks in x, lanes threads in x; LOCAL arrays in static shared
+/// memory.
 std::unique_ptr<Compiler> make_ptx_compiler(const Caps& caps);
 
 /// Text IR (print of the linear list), for the interpreter.

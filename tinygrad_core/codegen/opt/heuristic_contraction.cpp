@@ -1,5 +1,5 @@
-// Contractions (contraction.h) on CPUs. A tile of m x n accumulators stays in registers through the loop over k; each element loaded is used as often as the
-// tile is wide.
+// Contractions (contraction.h) on CPUs. A tile of m x n accumulators stays in registers through the loop over k; each element loaded is
+// used as often as the tile is wide.
 #include <algorithm>
 
 #include "base/log.h"
@@ -98,7 +98,8 @@ class Contract {
   void consider_columns(const Contraction& c, size_t m, size_t n, size_t k, Tile* best) {
     const LoopFacts& l = a_.loops[k];
     int64_t lanes = lanes_of(c);
-    if (l.global || l.extent < 2 * lanes || !is_contiguous(a_, c.operand[0], k, lanes) || !is_contiguous(a_, c.operand[1], k, lanes)) return;
+    if (l.global || l.extent < 2 * lanes) return;
+    if (!is_contiguous(a_, c.operand[0], k, lanes) || !is_contiguous(a_, c.operand[1], k, lanes)) return;
     int64_t rows_max = a_.loops[m].extent, vectors_max = a_.loops[n].extent, each = static_cast<int64_t>(found_.size());
     for (int64_t vectors = 1; vectors <= std::min<int64_t>(6, vectors_max); ++vectors)
       for (int64_t rows = 1; rows <= std::min<int64_t>(6, rows_max) && (rows * vectors + std::min(rows, vectors)) * each + 1 <= registers();

@@ -36,8 +36,8 @@ bool apply_tiles_of_lanes(Splitter& splitter, Analysis& a, const Caps& caps) {
   int n_side = second ? 1 : 0;
   size_t n = range_of(a, c, n_side, true), m = range_of(a, c, 1 - n_side, false);
   for (const Contraction& other : found)
-    for (int side : {0, 1})
-      if (std::count(other.own[side].begin(), other.own[side].end(), m) && std::count(other.own[side].begin(), other.own[side].end(), n)) return false;
+    for (const std::vector<size_t>& own : other.own)
+      if (std::count(own.begin(), own.end(), m) && std::count(own.begin(), own.end(), n)) return false;
   int64_t extent_m = a.loops[m].extent, extent_n = a.loops[n].extent, others = 1;
   if (extent_m < kLanesM || extent_n < kLanesN) return false;
   for (const LoopFacts& l : a.loops)

@@ -35,7 +35,9 @@ class ContextUser {
   }
   void use() const {
     static thread_local Context current = nullptr;
-    if (forked_) throw Error(ErrorKind::Runtime, "a GPU that was used before fork() cannot be used in the child: start processes by spawn or forkserver");
+    if (forked_)
+      throw Error(ErrorKind::Runtime,
+                  "a GPU that was used before fork() cannot be used in the child: start processes by spawn or forkserver");
     if (current == context_) return;
     TINY_CUDA(cuCtxSetCurrent, context_);
     current = context_;
@@ -92,7 +94,8 @@ class CudaExecutable final : public Executable {
     context_.use();
     check(driver().cuModuleLoadData(&module_, cubin.data()), "cuModuleLoadData", info.name.c_str());
     check(driver().cuModuleGetFunction(&function, module_, info.name.c_str()), "cuModuleGetFunction", info.name.c_str());
-    if (info.groups > INT32_MAX) throw Error(ErrorKind::NotImplemented, fmt::format("{}: {} workgroups are too many", info.name, info.groups));
+    if (info.groups > INT32_MAX)
+      throw Error(ErrorKind::NotImplemented, fmt::format("{}: {} workgroups are too many", info.name, info.groups));
   }
   ~CudaExecutable() override { driver().cuModuleUnload(module_); }
   Function function = nullptr;

@@ -50,7 +50,8 @@ enum Attribute : int {
   F(cuEventQuery, (DriverEvent event)) \
   F(cuEventSynchronize, (DriverEvent event)) \
   F(cuLinkCreate_v2, (unsigned options, int* names, void** values, LinkState* state)) \
-  F(cuLinkAddData_v2, (LinkState state, int type, void* data, size_t bytes, const char* name, unsigned options, int* names, void** values)) \
+  F(cuLinkAddData_v2, (LinkState state, int type, void* data, size_t bytes, const char* name, unsigned options, int* names, \
+                       void** values)) \
   F(cuLinkComplete, (LinkState state, void** cubin, size_t* bytes)) \
   F(cuLinkDestroy, (LinkState state)) \
   F(cuGetErrorName, (Result error, const char** text)) \

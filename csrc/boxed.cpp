@@ -68,7 +68,7 @@ void deliver(const Plan& plan, const at::Tensor& result, const at::Tensor& out) 
 /// The first tensor of the result's sizes: a pointwise result keeps its order of dimensions in memory. None if all operands are contiguous
 /// and of one size: then the result is, whatever strides they have where these do not matter.
 const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const tiny::Tensor& result) {
-  if (!plan.pointwise) return nullptr;
+  if (!plan.pointwise && !plan.keeps_order) return nullptr;
   const c10::TensorImpl* first = nullptr;
   bool contiguous = !(plan.name.size() == 15 && plan.name.ends_with(".Scalar"));  // comparisons, eq to ge: the number is an operand
   for (const c10::IValue& v : arguments) {
@@ -79,6 +79,19 @@ const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const
     contiguous &= same && t.is_contiguous();
   }
   return contiguous ? nullptr : first;
+}
+
+/// The result of an operator that takes over the memory format of its operand, or of its weight.
+at::Tensor result_in_format(Arguments arguments, const tiny::Tensor& value, c10::DeviceIndex index) {
+  const auto rank = value.sizes().size();
+  const auto format = rank == 4 ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::ChannelsLast3d;
+  bool follows = false;
+  for (size_t i = 0; i < 2 && (rank == 4 || rank == 5); ++i)
+    follows |= arguments[i].isTensor() && arguments[i].toTensor().defined() && arguments[i].toTensor().suggest_memory_format() == format;
+  if (!follows) return make_result(value, index);
+  const at::Tensor model = make_empty(int_array(value.sizes()), torch_dtype(value.dtype()), index);
+  model.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  return make_result(value, index, model.unsafeGetTensorImpl());
 }
 
 /// What a written argument gets, in its dtype. Throws what PyTorch throws when the types or shapes do not fit.
@@ -205,7 +218,9 @@ class Call {
       for (size_t k = 0; k < fresh_returns; ++k) {
         TORCH_INTERNAL_ASSERT(next < results.size(), plan_.name, ": the lowering returned ", results.size(), " results");
         const tiny::Tensor& value = results[next++];
-        outputs_.push_back(value.defined() ? make_result(value, index_, memory_model(plan_, arguments(), value)) : at::Tensor());
+        if (!value.defined()) outputs_.emplace_back();
+        else if (plan_.follows_format) outputs_.push_back(result_in_format(arguments(), value, index_));
+        else outputs_.push_back(make_result(value, index_, memory_model(plan_, arguments(), value)));
       }
     }
     for (int k : plan_.written) write_all(arguments()[k], false);
@@ -247,6 +262,11 @@ class Call {
   void resize_and_commit() {
     for (Write& w : resizes_) at::native::resize_output(*w.target, int_array(w.value.sizes()));
     GraphLock lock;
+    for (Write& w : resizes_)
+      if (const c10::TensorImpl* like = memory_model(plan_, arguments(), w.value)) {
+        const at::Tensor model = make_result(w.value, index_, like);
+        set_geometry(*w.target, model.sizes(), model.strides());
+      }
     commit();
     for (Write& w : resizes_) write(*w.target, fit(w.value, *w.target));
     resizes_.clear();

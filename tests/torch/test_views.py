@@ -3,6 +3,7 @@ import copy
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import torch_tiny
 
@@ -88,7 +89,27 @@ def test_write_to_expanded_memory_is_refused():
 def test_channels_last_is_kept():
     def program(d):
         x = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0)).to(d).to(memory_format=torch.channels_last)
-        return [x, x + 1, x.relu(), x.clone(), x.contiguous(), x * x.new_ones(5), torch.empty_like(x).zero_(), x.to(torch.float64)]
+        return [x, x + 1, x.relu(), x.clone(), x.contiguous(), x * x.new_ones(5), torch.empty_like(x).zero_(), x.to(torch.float64),
+                x.abs(), x.logical_not(), x.flip(1), x.roll(2, 3), F.pad(x, (1, 2)), F.pad(x[0], (1, 2)),
+                F.group_norm(torch.zeros_like(x), 3)]
+
+    both(program)
+
+
+def test_convolutions_follow_channels_last():
+    def program(d):
+        x = (torch.arange(120.) % 7 - 3).reshape(2, 3, 4, 5).to(d)  # small integers: sums are exact in any order
+        w = (torch.arange(36.) % 5 - 2).reshape(3, 3, 2, 2).to(d)
+        last = [t.to(memory_format=torch.channels_last) for t in (x, w)]
+        return [f(a, b) for a in (x, last[0]) for b in (w, last[1]) for f in (F.conv2d, F.conv_transpose2d)]
+
+    both(program)
+
+
+def test_results_into_empty_tensors_keep_the_order_of_dimensions():
+    def program(d):
+        x = torch.arange(6., device=d).reshape(2, 3).t()
+        return [x.abs(), x.logical_not(), torch.neg(x, out=torch.empty(0, device=d)), x.flip(0), x.roll(1), x.sgn(), x[::2].abs()]
 
     both(program)
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "api.h"
+#include "errors.h"
 
 namespace tiny::glue {
 namespace {
@@ -26,6 +27,7 @@ c10::DeviceIndex current_device() { return current; }
 
 c10::DeviceIndex checked_device(c10::DeviceIndex index) {
   if (index < 0) return current;
+  if (count_devices() == 0) guarded([] { device_count(); });  // says what is wrong with TINY_DEVICE
   TORCH_CHECK(index < count_devices(), "The device index is out of range. It must be in [0, ", static_cast<int>(count_devices()),
               "), but got ", static_cast<int>(index), ".");
   return index;

@@ -187,3 +187,14 @@ def test_a_fault_spoils_only_what_depends_on_it():
             lost.tolist()
     y.fill_(1)
     assert y.tolist() == [1.0] and (x + 1).tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_an_unknown_device_is_named():
+    out = run("""
+import torch
+try:
+    torch.ones(2, device='tiny')
+except RuntimeError as e:
+    print(e)
+""", TINY_DEVICE="CUPS")
+    assert "TINY_DEVICE=CUPS: there is no device 'CUPS'" in out, out

@@ -161,7 +161,7 @@ class Call {
 
   /// out= of a structured operator: its functional form, then a copy.
   void run_functional() {
-    if (plan_.pointwise || plan_.no_overlap)
+    if (plan_.no_partial_overlap || plan_.no_overlap)
       for (int k : plan_.targets) refuse_overlap_with_inputs(arguments()[k].toTensor());
     torch::jit::Stack stack;
     for (size_t i = 0; i < count_; ++i)
@@ -234,7 +234,7 @@ class Call {
 
   void add_write(const at::Tensor& target, std::span<tiny::Tensor> results, size_t k, bool resizable) {
     if (k >= results.size() || !results[k].defined()) return;
-    if (plan_.pointwise || plan_.no_overlap) refuse_overlap_with_inputs(target);
+    if (plan_.no_partial_overlap || plan_.no_overlap) refuse_overlap_with_inputs(target);
     if (resizable && target.sizes() != int_array(results[k].sizes())) resizes_.push_back({&target, results[k]});
     else writes_.push_back({&target, fit(results[k], target)});
   }

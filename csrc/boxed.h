@@ -40,6 +40,7 @@ struct Plan {
   bool keeps_order = false;         // as pointwise operators, it orders the dimensions of its result as the operand's are
   bool follows_format = false;      // its result is channels_last if its first or second argument is
   bool no_overlap = false;          // an out= argument shares no memory with an input
+  bool no_partial_overlap = false;  // the same, unless it is that input
   bool structured = false;          // PyTorch has a functional or in-place form of it with all checks: faults get their words
   int dtype_of_output = -1;         // a dtype argument that, where it is not given, means the out= argument's dtype
   bool casts_output = false;        // an out= argument may have another dtype, to which the result is cast

@@ -134,13 +134,13 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> following{"aten::constant_pad_nd", "aten::convolution_overrideable",
                                                               "aten::native_group_norm"};
   p.follows_format = following.count(p.name) != 0;
-  static const std::unordered_set<std::string_view> no_overlap{"aten::cat.out", "aten::gather.out", "aten::cumsum.out",
-                                                              "aten::cumprod.out"};
-  p.no_overlap = no_overlap.count(p.name) != 0;
+  p.no_overlap = p.name == "aten::cat.out" || p.name == "aten::gather.out";
+  p.no_partial_overlap = p.pointwise || p.name == "aten::cumsum.out" || p.name == "aten::cumprod.out";
   p.structured = is_structured(op);
   if (!p.targets.empty()) {
     p.functional = functional_form(op);
     p.pointwise |= p.functional && p.functional->hasTag(at::Tag::pointwise);
+    p.no_partial_overlap |= p.pointwise;
     if (p.functional && !is_structured(*p.functional)) p.functional.reset();
     p.casts_output = p.pointwise || s.argumentIndexWithName("dtype").has_value() || p.name == "aten::cat.out";
     static const std::unordered_set<std::string_view> of_output{"aten::sum.IntList_out", "aten::prod.int_out", "aten::mean.out",

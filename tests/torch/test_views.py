@@ -243,3 +243,12 @@ def test_strides_that_sizes_do_not_settle():
         return [r for o in odd for r in (o + 1, o * o, o.relu(), o - o.clone(), o / 2, o + torch.ones(1, device=d), o.clamp(min=0), o > 1)]
 
     both(program)
+
+
+def test_running_sums_in_place():
+    def program(d):
+        x = torch.arange(1., 7., device=d).reshape(2, 3)
+        y = x.clone()
+        return [x.clone().cumsum_(1), x.clone().cumprod_(0), torch.cumsum(x, 0, out=x), torch.cumprod(y.t(), 1, out=y.t())]
+
+    both(program)

@@ -255,6 +255,10 @@ void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
                               ": sparse and quantized tensors live on the CPU; move dense tensors to the tiny device");
 }
 
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  // nn.TransformerEncoder asks this before it packs padded sequences into a nested tensor. There are none here: it shall use the mask.
+  m.impl("_nested_tensor_from_mask_left_aligned", [](const at::Tensor&, const at::Tensor&) { return false; });
+}
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }

@@ -130,7 +130,7 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
     if (alias < 0 && r.type()->kind() == c10::TypeKind::ListType) p.list_result = true;
   }
   p.pointwise = op.hasTag(at::Tag::pointwise);
-  p.keeps_order = p.name == "aten::flip" || p.name == "aten::roll";
+  p.keeps_order = p.name == "aten::flip";
   static const std::unordered_set<std::string_view> following{"aten::constant_pad_nd", "aten::convolution_overrideable",
                                                               "aten::native_group_norm"};
   p.follows_format = following.count(p.name) != 0;

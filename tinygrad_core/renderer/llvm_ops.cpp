@@ -51,6 +51,12 @@ constexpr RoundRow kFloatUnary[] = {
   {Op::TRUNC, Intrinsic::trunc}, {Op::ROUND, Intrinsic::roundeven}, {Op::SQRT, Intrinsic::sqrt},
 };
 
+bool is_all_twos(Value* v) {
+  auto* c = llvm::dyn_cast<llvm::Constant>(v);
+  auto* two = c && c->getSplatValue() ? llvm::dyn_cast<llvm::ConstantInt>(c->getSplatValue()) : nullptr;
+  return two && two->equalsInt(2);
+}
+
 template <class Rows> auto find_row(const Rows& rows, Op op) -> decltype(&rows[0]) {
   for (const auto& r : rows)
     if (r.op == op) return &r;
@@ -100,12 +106,12 @@ Value* LlvmEmitter::binary(Op op, DType d, Value* a, Value* b) {
   const BinaryRow* r = find_row(kBinary, op);
   B code = !r ? kNone : is_float(d) ? r->f : is_signed(d) ? r->s : is_bool(d) ? r->b : r->u;
   TINY_ASSERT(code != kNone, program_.info.name + ": no LLVM instruction for " + info(op).name + " on " + info(d).name);
-  if (op == Op::IDIV && d == DType::i64 && lanes_of(a) > 1) return lane_by_lane(code, a, b);
+  if (op == Op::IDIV && d == DType::i64 && lanes_of(a) > 1 && is_all_twos(b)) return lane_by_lane(code, a, b);
   return b_.CreateBinOp(code, a, b);
 }
 
-/// Vectors of i64 have no division on CPUs, and LLVM's shifts in its place are wrong for halves of products: 22.1.8 on x86-64 makes of
-/// x*(x+1)/2 the product itself where it knows that x fits in 32 bits (checked by test_renderer.cpp).
+/// For halves of i64 vectors, whose division LLVM 22.1.8 drops on x86-64 where it knows that the dividend is an even product of small
+/// numbers: x*(x+1)/2 becomes x*(x+1), also with shifts in place of the division (checked by test_renderer.cpp).
 Value* LlvmEmitter::lane_by_lane(Instruction::BinaryOps code, Value* a, Value* b) {
   Value* out = llvm::PoisonValue::get(a->getType());
   for (int64_t i = 0; i < lanes_of(a); ++i) {

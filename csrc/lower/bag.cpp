@@ -111,6 +111,10 @@ Tensor embedding_bag_backward(Args& a) {
   if (a.flag(9)) fail(ErrorKind::NotImplemented, "embedding_bag: sparse gradients live on the CPU; use sparse=False on this device");
   Args dense;
   dense.op = a.op;
+  int64_t n = a.tensor(1).numel();
+  if (a.tensor(3).numel() == 0 && n > 0) {  // the forward of another device may leave it out
+    a.values[3].tensor = bag_of_each(a.tensor(2).cast(DType::i64), n);
+  }
   for (int k : {0, 1, 3, 4, 5, 6, 7, 8, 10, 11}) dense.values.push_back(a.values[k]);
   return embedding_bag_dense_backward(dense);
 }

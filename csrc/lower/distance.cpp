@@ -69,7 +69,7 @@ Tensor cdist_backward(Args& a) {
   DType d = x1.dtype(), c = compute_dtype(d);
   Dims sizes = broadcast_sizes(leading(x1), leading(x2)), full_sizes = sizes;
   full_sizes.push_back(x1.size(-2)), full_sizes.push_back(x1.size(-1));
-  if (any_zero(full_sizes) || x2.size(-2) == 0) return zeros(full_sizes, d);
+  if (any_zero(full_sizes) || x2.size(-2) == 0) return zeros(x1.sizes(), d);
   int64_t others[] = {-2};
   Tensor rate = slope(differences(x1.cast(c), x2.cast(c)), dist.cast(c).unsqueeze(-1), p);
   return (rate * g.cast(c).unsqueeze(-1)).sum(others).expand(full_sizes).cast(d);

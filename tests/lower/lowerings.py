@@ -11,6 +11,10 @@ DTYPES = [None, torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, 
           torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16, torch.float32, torch.float64]
 KINDS = ["None", "Tensor", "Int", "Double", "Bool", "Ints", "Doubles", "Bools", "Tensors", "Text", "DType", "Generator", "Other"]
 DIMENSIONED, ZERO_DIM, NUMBER = range(3)
+# Default values of dtype arguments are numbers of c10::ScalarType in a schema.
+SCALAR_TYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]
+# Rows whose result 1 is where result 0 was found along a dimension: of equal elements, which one is not determined.
+POSITIONS = {"mode", "kthvalue.values", "topk.values"}
 
 
 class Unsupported(Exception):
@@ -47,9 +51,12 @@ def encode_number(v):
     raise Unsupported(f"number {v!r}")
 
 
-def encode(v, type_text):
+def encode(v, argument):
+    type_text = str(argument.type)
     if v is None:
         return kind("None")
+    if "ScalarType" in str(argument.real_type) and isinstance(v, int):
+        v = SCALAR_TYPES[v]
     if type_text.startswith(("Tensor[]", "List[Tensor]", "List[Optional[Tensor]]")):
         if any(t is not None and t.dtype in (torch.bool, torch.uint8) for t in v) and "Optional" in type_text:
             raise Unsupported("masks become indices before a lowering")
@@ -108,10 +115,11 @@ class Lowerings:
         self.lib = ctypes.CDLL(path)
         self.lib.rows.restype = ctypes.c_char_p
         self.names = self.lib.rows().decode().split()
+        self.served = served_by(self.names)
 
     def call(self, row, schema, values, outs=()):
         """Results of the lowering of `row` for arguments in the order of `schema`; outs: (dtype, sizes) of what it is written to."""
-        data = i64(len(values)) + b"".join(encode(v, str(a.type)) for v, a in zip(values, schema))
+        data = i64(len(values)) + b"".join(encode(v, a) for v, a in zip(values, schema))
         data += i64(len(outs)) + b"".join(i64(DTYPES.index(d), len(s), *s) for d, s in outs)
         out, n = ctypes.c_void_p(), ctypes.c_int64()
         status = self.lib.call(row.encode(), data, ctypes.byref(out), ctypes.byref(n))
@@ -178,6 +186,15 @@ def copy(v):
     return [copy(x) for x in v] if isinstance(v, (list, tuple)) else v
 
 
+def found(arguments, values, positions):
+    """The elements of the first argument at `positions` along the argument dim."""
+    named = {a.name: v for a, v in zip(arguments, values)}
+    x, dim = values[0], named["dim"]
+    dropped = positions.dim() < x.dim()
+    elements = x.gather(dim, positions.unsqueeze(dim) if dropped else positions)
+    return elements.squeeze(dim) if dropped else elements
+
+
 class Comparer(TorchDispatchMode):
     """Runs the program on the CPU as ever; each aten call that a row serves is also computed by the lowering, and compared."""
 
@@ -186,14 +203,14 @@ class Comparer(TorchDispatchMode):
 
     def __init__(self, lowerings, report):
         super().__init__()
-        self.lowerings, self.report, self.served = lowerings, report, served_by(lowerings.names)
+        self.lowerings, self.report = lowerings, report
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = func._schema.name.partition("::")[2] + ("." + func._schema.overload_name if func._schema.overload_name else "")
-        if name not in self.served:
+        if name not in self.lowerings.served:
             return func(*args, **kwargs)
-        row, through_out = self.served[name]
+        row, through_out = self.lowerings.served[name]
         arguments = split(func._schema)[0]
         given = [args[k] if k < len(args) else kwargs.get(a.name, a.default_value if a.has_default_value() else None)
                  for k, a in enumerate(arguments)]
@@ -257,6 +274,8 @@ class Comparer(TorchDispatchMode):
                 continue
             if through_out or k >= len(fresh):
                 g = g.to(w.dtype)
+            if row in POSITIONS and k == 1 and g.shape == w.shape and g.dtype == w.dtype and before[0].dim():
+                g, w = (found(arguments, before, positions) for positions in (g, w))
             self.compare_tensors(row, name, k, g, w, before, lambda: self.in_wider_precision(arguments, before, len(fresh))[k])
 
     def compare_tensors(self, row, name, k, g, w, before, wider):

@@ -14,8 +14,8 @@ class RandomGraph {
  public:
   RandomGraph(uint64_t seed, Device& device) : rng_(seed), device_(device) {}
 
-  /// A program of `steps` operators; returns a few of its values.
-  std::vector<Tensor> draw(int steps) {
+  /// A program of `steps` operators; returns a few of its values, and `more`.
+  std::vector<Tensor> draw(int steps, int more = 0) {
     pool_.clear();
     static constexpr DType kThird[] = {DType::i32, DType::i32, DType::i64, DType::f64, DType::u8, DType::i16, DType::bool_};
     for (int i = 0; i < 3; ++i) pool_.push_back(leaf(shape(), i == 2 ? kThird[below(7)] : DType::f32));
@@ -24,7 +24,7 @@ class RandomGraph {
       if (t.defined() && t.numel() > 0 && t.numel() <= 20000) pool_.push_back(t);
     }
     std::vector<Tensor> out;
-    int wanted = 1 + below(3);
+    int wanted = 1 + below(3) + more;
     for (int i = 0; i < wanted; ++i) out.push_back(i == 0 ? pool_.back() : pool_[below(static_cast<int>(pool_.size()))]);
     return out;
   }

@@ -25,14 +25,16 @@ using testing::RandomGraph;
 using testing::Value;
 
 const EnvScope devices(Env::TINY_DEVICE, "CPU,REF,CPU,REF");  // before anything opens one
-constexpr int kInterpreted = 4;                               // number of the device below: not one of the list
+constexpr int kInterpreted = 4, kNarrow = 5;                  // numbers of the devices below: not of the list
 
 /// The interpreter of kernels, given the programs that are made for this machine's processor.
 class InterpretedCpu final : public HostDevice {
  public:
-  InterpretedCpu() : HostDevice("CPU, interpreted", kInterpreted), compiler_(make_text_compiler()) {
+  explicit InterpretedCpu(int number, int max_params = Caps().max_params)
+      : HostDevice("CPU, interpreted", number), compiler_(make_text_compiler()) {
     caps_ = host_caps();
     caps_.target = "interpreted:" + caps_.target;
+    caps_.max_params = max_params;
   }
   Compiler& compiler() override { return *compiler_; }
   std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary& binary) override {
@@ -55,7 +57,7 @@ class InterpretedCpu final : public HostDevice {
 };
 
 Device& interpreted_cpu() {
-  static Device* d = new InterpretedCpu;
+  static Device* d = new InterpretedCpu(kInterpreted);
   return *d;
 }
 
@@ -202,6 +204,44 @@ TEST(Contractions, RoundingBetweenShortFloatsStays) {
   Tensor wide = (iota(256).cast(DType::f32) * 300.0).reshape(Dims{16, 16});  // some are infinite in f16
   Tensor x = wide.cast(DType::bf16).cast(DType::f16), y = matmul(x, x, DType::f32);
   EXPECT_EQ(difference(run({y}, ref)[0], GraphEval().run(y), 2e-5), "");
+}
+
+/// Programs with many inputs and results, on a device whose kernels have room for what one node alone may need: three sources of two
+/// buffers each, the result, and the error record. The device that has room judges: its kernels round the same way.
+TEST(BuffersOfAKernel, StayWithinWhatTheDeviceTakes) {
+  static Device& narrow = *new InterpretedCpu(kNarrow, 9);
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    GraphLock lock;
+    auto values = [seed](Device& d) {
+      return run(RandomGraph(seed, d).draw(10 + static_cast<int>(seed % 40), static_cast<int>(seed % 30)), d);
+    };
+    std::vector<Value> got = values(narrow), want = values(interpreted_cpu());
+    for (size_t i = 0; i < want.size(); ++i) ASSERT_EQ(difference(got[i], want[i], 2e-5), "") << "seed " << seed << ", result " << i;
+  }
+}
+
+TEST(BuffersOfAKernel, ThreeHundredOfThemBecomeSeveralKernels) {
+  Device& device = kTargets[1].open();
+  GraphLock lock;
+  RandomGraph random(1, device);
+  std::vector<Tensor> sums, products, rows, pairs;
+  Tensor one = random.leaf({6, 5}, DType::f32).unary(Op::TANH), sum = one;
+  for (int i = 0; i < 300; ++i) {
+    sum = sum + random.leaf({6, 5}, DType::f32);
+    if (i % 7 == 0) sums.push_back(sum);
+    products.push_back(one * (i + 2.0));
+    rows.push_back((one.sum(Dims{1}, true) * (0.01 * i) + one).unary(Op::SIN).amax(Dims{1}));  // siblings
+    pairs.push_back(one.sum(Dims{1}) * (0.01 * i) + one.amax(Dims{1}));  // two loads each, computed again by a reader
+  }
+  sums.push_back(sum);
+  for (Tensor& p : pairs) p = p.expand(Dims{4, 6}).unary(Op::SIN).sum(Dims{0});
+  for (const std::vector<Tensor>& group : {sums, products, rows, pairs}) {
+    GraphEval judge;
+    std::vector<Value> want;
+    for (const Tensor& t : group) want.push_back(judge.run(t));
+    std::vector<Value> got = run(group, device);
+    for (size_t i = 0; i < group.size(); ++i) ASSERT_EQ(difference(got[i], want[i], 2e-5), "") << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Differential, ::testing::Values(&kTargets[0], &kTargets[1], &kTargets[2], &kTargets[3]),

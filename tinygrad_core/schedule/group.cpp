@@ -25,6 +25,8 @@ class Grouper {
     out_.cost.assign(n, 0);
     latest_.assign(n, -1);
     loads_.assign(n, 0);
+    base_.assign(n, -1);
+    outside_.assign(n, false), dead_.assign(n, false);
     forced_.assign(n, false);
     for (int r : w.roots) forced_[r] = true;
     for (const Node& x : w.nodes)
@@ -32,6 +34,7 @@ class Grouper {
   }
 
   Grouping run() {
+    find_last_uses();
     for (int i = 0; i < static_cast<int>(w_.nodes.size()); ++i) visit(i);
     return std::move(out_);
   }
@@ -41,7 +44,10 @@ class Grouper {
     const Node& n = w_[i];
     for (int s : n.src) latest_[i] = std::max(latest_[i], latest_[s]);
     count_cost(i);
-    if (is_free(n.op)) return;
+    if (is_free(n.op)) {
+      base_[i] = n.op == Op::BUFFER ? i : n.src.empty() ? -1 : base_[n.src[0]];
+      return;
+    }
     if (!forced_[i] && n.numel == 1 && latest_[i] < 0 && is_elementwise(n.op) && all_scalars(i))
       return;  // arithmetic on run-time arguments
     int g = -1;
@@ -56,6 +62,8 @@ class Grouper {
       default: g = join_elementwise(i);
     }
     out_.group_of[i] = latest_[i] = g;
+    base_[i] = i;
+    count_buffers(i, g);
     Group& group = out_.groups[g];
     group.members.push_back(i);
     group.weight += op_weight(n);
@@ -91,8 +99,50 @@ class Grouper {
     out_.cost[i] = l > 2 ? kNever : static_cast<int>(std::min<int64_t>(c, kNever));
   }
 
-  bool full(const Group& g) const {
-    return g.closed || g.weight > (g.contraction ? kMaxEpilogue : kMaxWeight) || static_cast<int>(g.members.size()) >= kMaxMembers;
+  // ---- the bound on a kernel's buffers
+  /// By node: the last one that reads it, through movement.
+  void find_last_uses() {
+    last_use_.assign(w_.nodes.size(), -1);
+    for (int i = static_cast<int>(w_.nodes.size()); i-- > 0;)
+      for (int s : w_[i].src) last_use_[s] = std::max(last_use_[s], is_free(w_[i].op) ? last_use_[i] : i);
+  }
+
+  /// Buffers that it takes to read node b from another group, or that b's own group stores for such readers: b itself, or what it is
+  /// computed again from.
+  int buffers_for(int b) const { return is_elementwise(w_[b].op) && out_.cost[b] <= kCheap ? std::max(1, loads_[b]) : 1; }
+  static uint64_t read_key(int g, int b) { return static_cast<uint64_t>(g) << 32 | static_cast<uint32_t>(b); }
+
+  /// True if group g has room for what node i reads and stores. One buffer is left for the error record.
+  bool has_room(int g, int i) const {
+    int more = buffers_for(i);
+    for (int s : w_[i].src) {
+      int b = base_[s];
+      if (b >= 0 && out_.group_of[b] != g && !read_.contains(read_key(g, b))) more += buffers_for(b);
+    }
+    return out_.groups[g].buffers + more < caps_.max_params;
+  }
+
+  /// A member counts until its last reader has joined too: before that, any of them may turn out to be in another group.
+  void count_buffers(int i, int g) {
+    Group& group = out_.groups[g];
+    for (int s : w_[i].src) {
+      int b = base_[s];
+      if (b < 0) continue;
+      if (out_.group_of[b] != g) {
+        outside_[b] = true;
+        if (read_.insert(read_key(g, b)).second) group.buffers += buffers_for(b);
+      } else if (last_use_[b] <= i && !outside_[b] && !forced_[b] && !dead_[b]) {
+        dead_[b] = true;
+        group.buffers -= buffers_for(b);
+      }
+    }
+    group.buffers += buffers_for(i);
+  }
+
+  bool full(int g, int i) const {
+    const Group& group = out_.groups[g];
+    return group.closed || group.weight > (group.contraction ? kMaxEpilogue : kMaxWeight) ||
+           static_cast<int>(group.members.size()) >= kMaxMembers || !has_room(g, i);
   }
 
   /// Place of a node of `numel` elements in g; false if it has none.
@@ -122,7 +172,7 @@ class Grouper {
     const Node& n = w_[i];
     int g = latest_[i];
     Place place = Place::Vec;
-    if (g >= 0 && !full(out_.groups[g]) && n.op != Op::GATHER && place_in(out_.groups[g], n.numel, &place)) {
+    if (g >= 0 && !full(g, i) && n.op != Op::GATHER && place_in(out_.groups[g], n.numel, &place)) {
       bool ok = true;
       for (int s : n.src) ok = ok && reachable(s, g, place);
       if (ok && !(place == Place::Vec && out_.groups[g].contraction)) {
@@ -130,7 +180,7 @@ class Grouper {
         return g;
       }
     }
-    if (n.op == Op::GATHER && g >= 0 && !full(out_.groups[g]) && place_in(out_.groups[g], n.numel, &place) && latest_[n.src[0]] < g &&
+    if (n.op == Op::GATHER && g >= 0 && !full(g, i) && place_in(out_.groups[g], n.numel, &place) && latest_[n.src[0]] < g &&
         reachable(n.src[1], g, place)) {
       out_.place[i] = place;
       return g;
@@ -161,7 +211,7 @@ class Grouper {
     int64_t cols = reduce_columns(n), rows = n.numel;
     bool contraction = is_contraction(s);
     out_.place[i] = Place::Row;
-    if (g >= 0 && out_.group_of[s] == g && out_.place[s] == Place::Vec && !full(out_.groups[g])) {
+    if (g >= 0 && out_.group_of[s] == g && out_.place[s] == Place::Vec && !full(g, i)) {
       Group& group = out_.groups[g];
       if (group.cols == 0 && !group.contraction && cols > 1 && !only_feeds_rows(group, cols)) {
         group.rows = rows, group.cols = cols, group.contraction = contraction;
@@ -175,7 +225,7 @@ class Grouper {
       if (it != recent_.end())
         for (int h : it->second) {
           Group& group = out_.groups[h];
-          if (h <= g || full(group) || group.rows != rows || group.cols != cols) continue;
+          if (h <= g || full(h, i) || group.rows != rows || group.cols != cols) continue;
           for (int b : bases(s))
             if (std::find(group.inputs.begin(), group.inputs.end(), b) != group.inputs.end()) return h;
         }
@@ -221,6 +271,10 @@ class Grouper {
   std::vector<int> loads_;   // by node: memory reads of computing it from what is stored
   std::vector<bool> forced_;  // by node: needs memory of its own
   std::vector<int> latest_;  // by node: the last group that it depends on or is in
+  std::vector<int> base_;    // by node: what it is in memory, behind movement; -1: nothing
+  std::vector<int> last_use_;
+  std::vector<bool> outside_, dead_;  // by node: read by another group; a member that nobody will read any more
+  ankerl::unordered_dense::set<uint64_t> read_;  // what each group reads
   ankerl::unordered_dense::map<uint64_t, std::vector<int>> recent_;
 };
 

@@ -85,6 +85,9 @@ class Scheduler {
       leaf_read_[l] = std::max(leaf_read_[l], last_read_[i]);
       leaf_target_[l] = std::max(leaf_target_[l], last_target_[i]);
     }
+    read_last_by_.resize(g_.groups.size());
+    for (int l = 0; l < w_.leaves; ++l)
+      if (donated_[l] && leaf_read_[l] >= 0 && leaf_target_[l] < 0) read_last_by_[leaf_read_[l]].push_back(l);
   }
 
   int64_t node_bytes(int n) const { return w_[n].numel * itemsize(w_[n].dtype); }
@@ -161,8 +164,8 @@ class Scheduler {
       UOp *index = nullptr, *value = nullptr;
       for (const auto& s : k.stores)
         if (s.buffer == b) index = s.index, value = s.value;
-      for (int l = 0; l < w_.leaves; ++l) {
-        if (!donated_[l] || is_claimed(l) || leaf_read_[l] != g || leaf_target_[l] >= 0 || leaf_bytes_[l] != node_bytes(m)) continue;
+      for (int l : read_last_by_[g]) {
+        if (is_claimed(l) || leaf_bytes_[l] != node_bytes(m)) continue;
         bool same = true;
         for (const auto& a : k.loads) same = same && (a.buffer != l || a.index == index);
         if (!same || !reads(value, l, k)) continue;
@@ -228,6 +231,7 @@ class Scheduler {
   Homes home_;
   std::vector<bool> wanted_, is_root_, claimed_;
   std::vector<int> last_read_, last_target_, leaf_read_, leaf_target_, visited_;
+  std::vector<std::vector<int>> read_last_by_;  // by group: donated leaves, not written to, that it reads last
   std::vector<int64_t> bytes_;
   int error_ = -1;
 };

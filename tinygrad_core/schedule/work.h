@@ -53,6 +53,7 @@ struct Group {
   int64_t rows = 0, cols = 0;
   std::vector<int> members;   // in order
   int weight = 0;
+  int buffers = 0;            // of its kernel at most: what is read, and members that somebody else may still read
   bool closed = false;        // nobody joins: scatter, scan, sort, assign, copy
   bool contraction = false;
   std::vector<int> inputs;    // bases that reductions read through views: siblings are found by them

@@ -53,6 +53,10 @@ def to_device(tree, device=D):
     return tree_map(move, tree)
 
 
+def cast(tree, source, target):
+    return tree_map(lambda x: x.to(target) if is_tensor(x) and x.dtype == source else x, tree)
+
+
 def run(op, sample_input, args, kwargs):
     torch.manual_seed(0)
     return op(sample_input, *args, **kwargs)
@@ -98,7 +102,15 @@ def test_forward(op, dtype):
             continue
         if any(t.layout != torch.strided for t in tensors_of((inputs, want))):
             continue
-        compare(want, run(op, *moved), dtype, values=not is_random(op))
+        got = run(op, *moved)
+        try:
+            compare(want, got, dtype, values=not is_random(op))
+        except AssertionError:
+            if dtype != torch.bfloat16:
+                raise
+            # The CPU rounds inside some operators (a sampling position has then 8 bits): float64 is the judge, within the same bounds.
+            exact = run(op, *cast(inputs, torch.bfloat16, torch.float64))
+            compare(cast(exact, torch.float64, torch.bfloat16), got, dtype)
         done += 1
     if not done:
         pytest.skip("no sample that CPU runs with strided tensors")

@@ -50,7 +50,7 @@ void call_structured(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 /// A result of the functional form in a user's out= argument.
 void deliver(const Plan& plan, const at::Tensor& result, const at::Tensor& out) {
-  if (plan.name == "aten::cat.out") {
+  if (plan.is_cat) {
     TORCH_CHECK_TYPE(c10::canCast(result.scalar_type(), out.scalar_type()),
                      "torch.cat(): input types can't be cast to the desired output type ", out.scalar_type());
   } else if (plan.casts_output) {
@@ -70,7 +70,7 @@ void deliver(const Plan& plan, const at::Tensor& result, const at::Tensor& out) 
 const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const tiny::Tensor& result) {
   if (!plan.pointwise && !plan.keeps_order) return nullptr;
   const c10::TensorImpl* first = nullptr;
-  bool contiguous = !(plan.name.size() == 15 && plan.name.ends_with(".Scalar"));  // comparisons, eq to ge: the number is an operand
+  bool contiguous = !plan.number_is_operand;
   for (const c10::IValue& v : arguments) {
     if (!v.isTensor() || !v.toTensor().defined()) continue;
     const at::Tensor& t = v.toTensor();

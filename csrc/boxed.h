@@ -37,6 +37,8 @@ struct Plan {
   std::vector<int> returns;         // for each return: the argument that it is, or -1
   bool list_result = false;         // the one fresh return is a list
   bool pointwise = false;
+  bool number_is_operand = false;   // eq.Scalar to ge.Scalar: PyTorch makes a tensor of the number
+  bool is_cat = false;              // its own words when the result cannot be cast to the output
   bool keeps_order = false;         // as pointwise operators, it orders the dimensions of its result as the operand's are
   bool follows_format = false;      // its result is channels_last if its first or second argument is
   bool no_overlap = false;          // an out= argument shares no memory with an input

@@ -134,7 +134,9 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> following{"aten::constant_pad_nd", "aten::convolution_overrideable",
                                                               "aten::native_group_norm"};
   p.follows_format = following.count(p.name) != 0;
-  p.no_overlap = p.name == "aten::cat.out" || p.name == "aten::gather.out";
+  p.number_is_operand = p.name.size() == 15 && p.name.ends_with(".Scalar");
+  p.is_cat = p.name == "aten::cat.out";
+  p.no_overlap = p.is_cat || p.name == "aten::gather.out";
   p.no_partial_overlap = p.pointwise || p.name == "aten::cumsum.out" || p.name == "aten::cumprod.out";
   p.structured = is_structured(op);
   if (!p.targets.empty()) {

@@ -52,9 +52,7 @@ bool apply_rows_of_groups(Splitter& splitter, Analysis& a, const Caps& caps) {
   int64_t lanes = 32;
   while (lanes < std::min(kLanesOfRow, caps.max_local) && lanes * kElementsOfLane < longest) lanes *= 2;
   UOp* lane = range(lanes, 0, Axis::Local);
-  std::vector<UOp*> ranges;
-  for (size_t r : loops) ranges.push_back(a.loops[r].range);
-  for (UOp* r : ranges) splitter.share_among_lanes(r, lane);
+  for (size_t r : loops) splitter.share_among_lanes(a.loops[r].range, lane);
   return true;
 }
 

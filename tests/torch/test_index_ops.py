@@ -211,3 +211,18 @@ def test_scans(dtype, dim):
 def test_long_scan():
     compare(lambda x: x.cumsum(-1), torch.rand(3, 5000), rtol=1e-4, atol=1e-3)
     compare(lambda x: x.logcumsumexp(-1), torch.tensor([[-200.0, 5.0, 100.0, -300.0] * 50]))
+
+
+@pytest.mark.parametrize("name", ["index_put_", "scatter_add_", "index_add_"])
+def test_positions_of_rows_are_not_stored(name):
+    """Rows are found by their indices: nothing as large as what is written is made."""
+    table, source = torch.zeros(20_000, 256, device=D), torch.ones(8192, 256, device=D)
+    index = torch.randint(20_000, (8192,)).to(D)
+    write = {"index_put_": lambda: table.index_put_((index,), source, accumulate=True), "index_add_": lambda: table.index_add_(0, index, source),
+             "scatter_add_": lambda: table.scatter_add_(0, index[:, None].expand_as(source), source)}[name]
+    torch.tiny.synchronize()
+    torch.tiny.reset_peak_memory_stats()
+    before = torch.tiny.max_memory_allocated()
+    write()
+    torch.tiny.synchronize()
+    assert torch.tiny.max_memory_allocated() - before < source.numel() * 4

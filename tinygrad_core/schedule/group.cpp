@@ -13,6 +13,7 @@ namespace {
 constexpr int kMaxWeight = 1200;  // arithmetic of one kernel: bounds compile time and register pressure
 constexpr int kMaxMembers = 300;
 constexpr int kMaxEpilogue = 80;  // the same behind a contraction, whose tile computes it many times over
+constexpr int kMuchMore = 8;      // elements made of one, from which on that one is not computed again
 constexpr int kMaxBases = 8;      // inputs of a reduction that are looked at for siblings
 constexpr int kOpenSiblings = 4;  // how many recent groups of one shape are tried for a sibling reduction
 
@@ -94,7 +95,11 @@ class Grouper {
       return;
     }
     int64_t c = is_free(n.op) ? (n.op == Op::PAD ? 2 : 0) : op_weight(n), l = n.op == Op::BUFFER;
-    for (int s : n.src) c += out_.cost[s], l += loads_[s];
+    for (int s : n.src) {
+      // What much more is made of is stored rather than computed again for each.
+      const bool stored = out_.cost[s] > kCheap && is_elementwise(w_[s].op) && w_[s].numel * kMuchMore <= n.numel;
+      c += stored ? 0 : out_.cost[s], l += stored ? 1 : loads_[s];
+    }
     loads_[i] = static_cast<int>(std::min<int64_t>(l, kNever));
     out_.cost[i] = l > 2 ? kNever : static_cast<int>(std::min<int64_t>(c, kNever));
   }

@@ -88,8 +88,22 @@ Tensor check(const Tensor& value, const Tensor& ok, std::string text, int64_t li
   return width == value.numel() ? Tensor(std::move(node), value.sizes()) : full(value.sizes(), Tensor(std::move(node), {}));
 }
 
+namespace {
+/// A view without the dimensions along which it repeats itself (they become 1); other tensors as they are.
+Tensor without_repeats(const Tensor& x) {
+  const UOp* u = x.node();
+  if (!u->is(Op::VIEW) || u->arg.rec->a != x.sizes()) return x;
+  Tensor narrow = x;
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (u->arg.rec->b[d] == 0 && x.size(d) > 1) narrow = narrow.slice(d, 0, 1);
+  return narrow;
+}
+}  // namespace
+
 Tensor checked_index(const Tensor& index, int64_t limit, std::string_view op, bool allow_negative) {
   TINY_ASSERT(is_int(index.dtype()), "an index is an integer");
+  if (Tensor narrow = without_repeats(index); narrow.numel() < index.numel())
+    return checked_index(narrow, limit, op, allow_negative).expand(index.sizes());
   Tensor i = index.cast(kIndex);
   if (i.numel() == 0) return i;
   Tensor low = constant(kIndex, allow_negative ? -limit : int64_t{0}), end = constant(kIndex, limit);

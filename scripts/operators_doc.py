@@ -19,9 +19,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 import torch_tiny
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.int64, torch.int32, torch.uint8, torch.bool)
-SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.complex64: "c64", torch.int64: "i64",
-         torch.int32: "i32", torch.uint8: "u8", torch.bool: "bool"}
+SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.complex64: "c64",
+         torch.int64: "i64", torch.int32: "i32", torch.uint8: "u8", torch.bool: "bool"}
+DTYPES = tuple(SHORT)
 SAMPLES = 6
 
 
@@ -142,8 +142,8 @@ def main():
         return
     rows = list(lines(["*"]))
     count = [sum(len(c.split()) for row in rows if (c := row.split(" | ")[k]) != "-") for k in (1, 2)]
-    head = HEAD.format(dtypes=", ".join(str(d).removeprefix("torch.") for d in DTYPES), version=torch.__version__.split("+")[0], native=count[0],
-                       total=sum(count))
+    dtypes = ", ".join(str(d).removeprefix("torch.") for d in DTYPES)
+    head = HEAD.format(dtypes=dtypes, version=torch.__version__.split("+")[0], native=count[0], total=sum(count))
     tail = "\n".join(f"| {name.removeprefix('aten::')} | {reason} |" for name, reason in sorted(reasons().items()))
     with open(os.path.join(ROOT, "docs", "operators.md"), "w") as f:
         f.write(head + "\n".join(rows) + "\n" + TAIL + tail + "\n")

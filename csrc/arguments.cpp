@@ -16,13 +16,13 @@ class Surveyor {
 
   void look(const c10::IValue& v, const Plan::Argument& a) {
     if (v.isTensor()) return tensor(v.toTensor(), a);
-    if (v.isComplexDouble()) return refuse("complex numbers");
+    if (v.isComplexDouble()) complex_ = true;
     if (v.isDevice() && v.toDevice().type() == kTiny && index_ < 0) index_ = checked_device(v.toDevice().index());
-    if (a.dtype && v.isInt() && !is_native(static_cast<c10::ScalarType>(v.toInt()))) refuse("complex numbers or an unusual dtype");
+    if (a.dtype && v.isInt()) dtype(static_cast<c10::ScalarType>(v.toInt()), false);
     if (v.isList()) {
       for (const c10::IValue& e : v.toListRef()) {
         if (e.isTensor()) tensor(e.toTensor(), a);
-        else if (e.isComplexDouble()) refuse("complex numbers");
+        else if (e.isComplexDouble()) complex_ = true;
       }
     }
   }
@@ -30,16 +30,22 @@ class Surveyor {
   Survey finish() {
     const c10::Device here(kTiny, index_ < 0 ? current_device() : index_);
     if (foreign_) raise_two_devices(here, *foreign_);
-    return {here.index(), unsupported_, host_scalars_, indices_};
+    return {here.index(), unsupported_, complex_, host_scalars_, indices_};
   }
 
  private:
   void refuse(const char* why) { unsupported_ = why; }
 
+  /// A complex output takes real results, so it says nothing about the operator.
+  void dtype(c10::ScalarType type, bool out) {
+    if (core_dtype(type) == DType::count) refuse("an unusual dtype");
+    complex_ |= !out && c10::isComplexType(type);
+  }
+
   void tensor(const at::Tensor& t, const Plan::Argument& a) {
     if (!t.defined()) return;
     const auto type = t.scalar_type();
-    if (!is_native(type)) refuse(c10::isComplexType(type) ? "complex numbers" : "an unusual dtype");
+    dtype(type, a.out);
     if (a.index_list && (type == c10::kBool || type == c10::kByte || !is_tiny(t))) indices_ = true;
     if (is_tiny(t)) {
       const auto index = t.device().index();
@@ -56,7 +62,7 @@ class Surveyor {
   const Plan& plan_;
   c10::DeviceIndex index_ = -1;
   const char* unsupported_ = nullptr;
-  bool host_scalars_ = false, indices_ = false;
+  bool complex_ = false, host_scalars_ = false, indices_ = false;
   std::optional<c10::Device> foreign_;
 };
 
@@ -67,6 +73,7 @@ at::Scalar host_value(const at::Tensor& t) {
     case c10::kDouble: return *static_cast<const double*>(t.const_data_ptr());
     case c10::kLong: return *static_cast<const int64_t*>(t.const_data_ptr());
     case c10::kBool: return *static_cast<const bool*>(t.const_data_ptr());
+    case c10::kComplexDouble: return *static_cast<const c10::complex<double>*>(t.const_data_ptr());
     default: return t.item();
   }
 }
@@ -82,8 +89,11 @@ class Filler {
     } else if (v.isInt()) {
       a.kind = is_dtype ? ArgKind::DType : ArgKind::Int;
       a.i = is_dtype ? static_cast<int64_t>(core_dtype(static_cast<c10::ScalarType>(v.toInt()))) : v.toInt();
+      a.complex_dtype = is_dtype && c10::isComplexType(static_cast<c10::ScalarType>(v.toInt()));
     } else if (v.isDouble()) {
       a.kind = ArgKind::Double, a.d = v.toDouble();
+    } else if (v.isComplexDouble()) {
+      a.kind = ArgKind::Complex, a.d = v.toComplexDouble().real(), a.imag = v.toComplexDouble().imag();
     } else if (v.isBool()) {
       a.kind = ArgKind::Bool, a.i = v.toBool();
     } else if (v.isString()) {
@@ -100,12 +110,13 @@ class Filler {
   }
 
  private:
-  tiny::Tensor tensor(const at::Tensor& t) {
+  lower::Complex tensor(const at::Tensor& t) {
     if (!t.defined()) return {};
-    if (!is_host_scalar(t)) return read(t);
+    if (!is_host_scalar(t)) return read_resolved(t);
     const at::Scalar& s = scalars_[next_scalar_++];
     const DType d = core_dtype(t.scalar_type());
-    return is_float(d) ? scalar(d, s.toDouble()) : scalar(d, s.isBoolean() ? static_cast<int64_t>(s.toBool()) : s.toLong());
+    if (s.isComplex()) return {scalar(d, s.toComplexDouble().real()), scalar(d, s.toComplexDouble().imag())};
+    return {is_float(d) ? scalar(d, s.toDouble()) : scalar(d, s.isBoolean() ? static_cast<int64_t>(s.toBool()) : s.toLong()), {}};
   }
 
   void set_tensor(ArgValue* a, const at::Tensor& t) {
@@ -113,7 +124,8 @@ class Filler {
     a->kind = ArgKind::Tensor;
     const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
     a->category = impl->is_wrapped_number() ? Category::Number : impl->dim() == 0 ? Category::ZeroDim : Category::Dimensioned;
-    a->tensor = tensor(t);
+    lower::Complex v = tensor(t);
+    a->tensor = std::move(v.re), a->imaginary = std::move(v.im);
   }
 
   void set_list(ArgValue* a, const c10::IValue& v) {
@@ -132,9 +144,19 @@ class Filler {
     } else if (!elements.empty() && (elements[0].isDouble() || elements[0].isBool())) {
       set_numbers(a, elements);
     } else {
-      a->kind = ArgKind::Tensors;
-      for (const c10::IValue& e : elements) a->tensors.push_back(e.isTensor() ? tensor(e.toTensor()) : tiny::Tensor());
+      set_tensors(a, elements);
     }
+  }
+
+  void set_tensors(ArgValue* a, c10::ArrayRef<c10::IValue> elements) {
+    a->kind = ArgKind::Tensors;
+    bool complex = false;
+    for (const c10::IValue& e : elements) {
+      lower::Complex v = e.isTensor() ? tensor(e.toTensor()) : lower::Complex();
+      complex |= v.is_complex();
+      a->tensors.push_back(std::move(v.re)), a->imaginaries.push_back(std::move(v.im));
+    }
+    if (!complex) a->imaginaries.clear();
   }
 
   /// A list of Scalars, or of integers: as doubles, and as integers where all are.

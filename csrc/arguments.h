@@ -7,7 +7,8 @@ namespace tiny::glue {
 /// What the arguments of a call are like, before any of them is read.
 struct Survey {
   c10::DeviceIndex index = 0;         // the device of the call
-  const char* unsupported = nullptr;  // why no lowering can take them: complex numbers, ...
+  const char* unsupported = nullptr;  // why no lowering can take them
+  bool complex = false;               // some are complex tensors, numbers or dtypes
   bool host_scalars = false;          // some tensors are 0-d CPU tensors
   bool indices = false;               // a list of indices holds masks or CPU tensors
 };

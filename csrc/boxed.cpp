@@ -9,6 +9,7 @@
 #include "fallback.h"
 #include "generator.h"
 #include "indices.h"
+#include "lower/complex/parts.h"
 #include "views.h"
 
 namespace tiny::glue {
@@ -67,14 +68,14 @@ void deliver(const Plan& plan, const at::Tensor& result, const at::Tensor& out) 
 
 /// The first tensor of the result's sizes: a pointwise result keeps its order of dimensions in memory. None if all operands are contiguous
 /// and of one size: then the result is, whatever strides they have where these do not matter.
-const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const tiny::Tensor& result) {
+const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const lower::Complex& result) {
   if (!plan.pointwise && !plan.keeps_order) return nullptr;
   const c10::TensorImpl* first = nullptr;
   bool contiguous = !plan.number_is_operand;
   for (const c10::IValue& v : arguments) {
     if (!v.isTensor() || !v.toTensor().defined()) continue;
     const at::Tensor& t = v.toTensor();
-    const bool same = t.sizes() == int_array(result.sizes());
+    const bool same = t.sizes() == int_array(result.re.sizes());
     if (same && !first) first = t.unsafeGetTensorImpl();
     contiguous &= same && t.is_contiguous();
   }
@@ -82,36 +83,36 @@ const c10::TensorImpl* memory_model(const Plan& plan, Arguments arguments, const
 }
 
 /// The result of an operator that takes over the memory format of its operand, or of its weight.
-at::Tensor result_in_format(Arguments arguments, const tiny::Tensor& value, c10::DeviceIndex index) {
-  const auto rank = value.sizes().size();
+at::Tensor result_in_format(Arguments arguments, const lower::Complex& value, c10::DeviceIndex index) {
+  const auto rank = value.re.sizes().size();
   const auto format = rank == 4 ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::ChannelsLast3d;
   bool follows = false;
   for (size_t i = 0; i < 2 && (rank == 4 || rank == 5); ++i)
     follows |= arguments[i].isTensor() && arguments[i].toTensor().defined() && arguments[i].toTensor().suggest_memory_format() == format;
   if (!follows) return make_result(value, index);
-  const at::Tensor model = make_empty(int_array(value.sizes()), torch_dtype(value.dtype()), index);
+  const at::Tensor model = make_empty(int_array(value.re.sizes()), torch_dtype(value), index);
   model.unsafeGetTensorImpl()->empty_tensor_restride(format);
   return make_result(value, index, model.unsafeGetTensorImpl());
 }
 
 /// What a written argument gets, in its dtype. Throws what PyTorch throws when the types or shapes do not fit.
-tiny::Tensor fit(const tiny::Tensor& value, const at::Tensor& target) {
-  const auto sizes = target.sizes();
-  TORCH_CHECK(int_array(value.sizes()) == sizes, "output with shape ", sizes, " doesn't match the broadcast shape ",
-              int_array(value.sizes()));
-  const DType wanted = core_dtype(target.scalar_type());
-  if (value.dtype() != wanted) {
-    const auto from = torch_dtype(value.dtype());
-    TORCH_CHECK(c10::canCast(from, target.scalar_type()), "result type ", from, " can't be cast to the desired output type ",
-                target.scalar_type());
-  }
-  return value.dtype() == wanted ? value : value.cast(wanted);
+lower::Complex fit(const lower::Complex& value, const at::Tensor& target) {
+  const auto sizes = target.sizes(), given = int_array(value.re.sizes());
+  TORCH_CHECK(given == sizes, "output with shape ", sizes, " doesn't match the broadcast shape ", given);
+  const auto from = torch_dtype(value), wanted = target.scalar_type();
+  if (from == wanted) return value;
+  TORCH_CHECK(c10::canCast(from, wanted), "result type ", from, " can't be cast to the desired output type ", wanted);
+  const DType d = core_dtype(wanted);
+  lower::Complex v{value.re.cast(d), {}};
+  if (value.is_complex()) v.im = value.im.cast(d);
+  else if (c10::isComplexType(wanted)) v.im = zeros(v.re.sizes(), d);
+  return v;
 }
 
 /// One written tensor and its new value; written after all are computed.
 struct Write {
   const at::Tensor* target;
-  tiny::Tensor value;
+  lower::Complex value;
 };
 
 class Call {
@@ -128,6 +129,8 @@ class Call {
   void run() {
     const Survey survey = survey_arguments(plan_, arguments());
     if (survey.unsupported) return run_on_cpu(op_, stack_, survey.unsupported);
+    complex_ = survey.complex || !plan_.row->lowering;
+    if (complex_ && !takes_complex()) return run_on_cpu(op_, stack_, "complex numbers");
     index_ = survey.index;
     if (plan_.index_put && done_by_mask()) return;
     if (survey.indices) prepare_indices(plan_, stack_->data() + stack_->size() - count_, count_);
@@ -148,6 +151,19 @@ class Call {
 
  private:
   Arguments arguments() const { return torch::jit::last(*stack_, count_); }
+
+  /// Whether there is a lowering for these complex arguments. Of real and complex tensors side by side most operators say that they do not
+  /// agree, and the CPU knows the words.
+  bool takes_complex() const {
+    const ComplexRow* row = plan_.row->complex;
+    if (!row || row->same.empty()) return row != nullptr;
+    int complex = 0, real = 0;
+    for (int k : row->same) {
+      const c10::IValue& v = arguments()[k];
+      if (v.isTensor() && v.toTensor().defined()) (v.toTensor().is_complex() ? complex : real) += 1;
+    }
+    return complex == 0 || real == 0;
+  }
 
   /// _index_put_impl_(self, indices, values, accumulate, unsafe) with one mask and one value.
   bool done_by_mask() {
@@ -193,17 +209,30 @@ class Call {
       ~Clear() { args.values.clear(), args.outs.clear(); }
     } clear;
     fill_arguments(plan_, arguments(), scalars, index_, &args);
-    if (const auto one = plan_.row->lowering.one) {
-      tiny::Tensor result = one(args);
+    const Lowering& real = plan_.row->lowering;
+    if (complex_) {
+      lower::ComplexResults results = compute_complex(real, *plan_.row->complex, args);
+      distribute(results);
+    } else if (real.one) {
+      lower::Complex result{real.one(args), {}};
       distribute({&result, 1});
     } else {
-      lower::Results results = plan_.row->lowering.many(args);
+      lower::ComplexResults results;
+      for (tiny::Tensor& t : real.many(args)) results.push_back({std::move(t), {}});
       distribute(results);
     }
   }
 
+  static lower::ComplexResults compute_complex(const Lowering& real, const ComplexRow& row, lower::Args& args) {
+    if (row.many) return row.many(args);
+    if (!row.one) return lower::on_parts(args, real.one, real.many, row.parts);
+    lower::ComplexResults r;
+    r.push_back(row.one(args));
+    return r;
+  }
+
   /// Results go to the fresh returns (or out= arguments), the rest to the arguments that are written besides.
-  void distribute(std::span<tiny::Tensor> results) {
+  void distribute(std::span<lower::Complex> results) {
     size_t next = 0;
     auto write_all = [&](const c10::IValue& v, bool resizable) {
       if (v.isTensor() && v.toTensor().defined()) add_write(v.toTensor(), results, next++, resizable);
@@ -217,8 +246,8 @@ class Call {
       for (int r : plan_.returns) fresh_returns += !plan_.list_result && r < 0;
       for (size_t k = 0; k < fresh_returns; ++k) {
         TORCH_INTERNAL_ASSERT(next < results.size(), plan_.name, ": the lowering returned ", results.size(), " results");
-        const tiny::Tensor& value = results[next++];
-        if (!value.defined()) outputs_.emplace_back();
+        const lower::Complex& value = results[next++];
+        if (!value.re.defined()) outputs_.emplace_back();
         else if (plan_.follows_format) outputs_.push_back(result_in_format(arguments(), value, index_));
         else outputs_.push_back(make_result(value, index_, memory_model(plan_, arguments(), value)));
       }
@@ -232,10 +261,10 @@ class Call {
     return n;
   }
 
-  void add_write(const at::Tensor& target, std::span<tiny::Tensor> results, size_t k, bool resizable) {
-    if (k >= results.size() || !results[k].defined()) return;
+  void add_write(const at::Tensor& target, std::span<lower::Complex> results, size_t k, bool resizable) {
+    if (k >= results.size() || !results[k].re.defined()) return;
     if (plan_.no_partial_overlap || plan_.no_overlap) refuse_overlap_with_inputs(target);
-    if (resizable && target.sizes() != int_array(results[k].sizes())) resizes_.push_back({&target, results[k]});
+    if (resizable && target.sizes() != int_array(results[k].re.sizes())) resizes_.push_back({&target, results[k]});
     else writes_.push_back({&target, fit(results[k], target)});
   }
 
@@ -254,13 +283,13 @@ class Call {
   }
 
   void commit() {
-    for (Write& w : writes_) write(*w.target, w.value);
+    for (Write& w : writes_) write_resolved(*w.target, std::move(w.value));
     writes_.clear();
   }
 
   /// An out= argument of another size is resized (with PyTorch's warning, so without the lock) before it is written.
   void resize_and_commit() {
-    for (Write& w : resizes_) at::native::resize_output(*w.target, int_array(w.value.sizes()));
+    for (Write& w : resizes_) at::native::resize_output(*w.target, int_array(w.value.re.sizes()));
     GraphLock lock;
     for (Write& w : resizes_)
       if (const c10::TensorImpl* like = memory_model(plan_, arguments(), w.value)) {
@@ -268,7 +297,7 @@ class Call {
         set_geometry(*w.target, model.sizes(), model.strides());
       }
     commit();
-    for (Write& w : resizes_) write(*w.target, fit(w.value, *w.target));
+    for (Write& w : resizes_) write_resolved(*w.target, fit(w.value, *w.target));
     resizes_.clear();
   }
 
@@ -290,6 +319,7 @@ class Call {
   torch::jit::Stack* stack_;
   const size_t count_;
   c10::DeviceIndex index_ = 0;
+  bool complex_ = false;
   c10::SmallVector<at::Tensor, 3> outputs_;
   std::vector<Write> writes_, resizes_;
 };

@@ -10,15 +10,32 @@ namespace tiny::glue {
 struct Lowering {
   lower::Lowering1 one = nullptr;
   lower::LoweringN many = nullptr;
+  Lowering() = default;
+  explicit operator bool() const { return one || many; }
   Lowering(lower::Lowering1 f) : one(f) {}
   Lowering(lower::LoweringN f) : many(f) {}
+};
+
+/// A row of aten_complex.def: what computes an operator of complex arguments. Either a lowering of its own, or the real one, run on the
+/// real and then on the imaginary parts of the arguments at `parts`.
+struct ComplexRow {
+  const char* name;
+  lower::ComplexLowering1 one = nullptr;
+  lower::ComplexLoweringN many = nullptr;
+  std::vector<int> parts;
+  std::vector<int> same;    // tensors that are all complex or all real
+  ComplexRow(const char* n, lower::ComplexLowering1 f, std::vector<int> s = {}) : name(n), one(f), same(std::move(s)) {}
+  ComplexRow(const char* n, lower::ComplexLoweringN f) : name(n), many(f) {}
+  ComplexRow(const char* n, std::vector<int> p, bool mixed) : name(n), parts(std::move(p)) {
+    if (!mixed) same = parts;
+  }
 };
 
 struct Row {
   const char* name;    // "add.out", without "aten::"
   Lowering lowering;
   const char* writes = "";  // names of arguments written although the schema does not say so, in the order of their results
-  bool meta = false;        // run the operator on the meta device first: its errors are PyTorch's
+  const ComplexRow* complex = nullptr;
 };
 
 /// How one schema is served by a row.

@@ -25,37 +25,16 @@ void check_broadcast(const at::Tensor& dst, const at::Tensor& src) {
               c10::IntArrayRef(shape));
 }
 
-/// The conjugate: the sign of every second element of the pairs changes.
-tiny::Tensor conjugate(const tiny::Tensor& pairs) {
-  Dims shape(pairs.sizes().size(), 1);
-  shape.back() = 2;
-  const tiny::Tensor imaginary = iota(2).reshape(shape).cast(DType::bool_);
-  return where(imaginary, -pairs, pairs);
-}
-
-/// What the tensor means: its elements with the conjugate and negative bits applied.
-tiny::Tensor read_resolved(const at::Tensor& t) {
-  tiny::Tensor v = read(t);
-  if (t.is_conj()) v = conjugate(v);
-  if (t.is_neg()) v = -v;
-  return v;
-}
-
-/// From values of torch dtype `from` to values of `to`; complex ones have a last dimension of 2.
-tiny::Tensor convert(tiny::Tensor v, c10::ScalarType from, c10::ScalarType to) {
-  if (from == to) return v;
-  const bool pairs = c10::isComplexType(from), want_pairs = c10::isComplexType(to);
-  if (pairs && !want_pairs) {
-    const int64_t last = v.dim() - 1;
-    if (to == c10::ScalarType::Bool) return ne(v, zeros({}, v.dtype())).reduce(Op::OR, std::array{last});
-    v = v.select(last, 0);
+/// From values of another torch dtype to values of `to`.
+lower::Complex convert(lower::Complex v, c10::ScalarType to) {
+  if (to == c10::ScalarType::Bool && v.is_complex()) {
+    const tiny::Tensor zero = zeros({}, v.re.dtype());
+    return {binary(Op::OR, ne(v.re, zero), ne(v.im, zero)), {}};
   }
-  v = v.cast(core_dtype(to));
-  if (!pairs && want_pairs) {
-    Dims sizes = v.sizes(), lo(sizes.size() + 1), hi(sizes.size() + 1);
-    sizes.push_back(1), hi.back() = 1;
-    v = v.reshape(sizes).pad(lo, hi);
-  }
+  const DType d = core_dtype(to);
+  v.re = v.re.cast(d);
+  if (!c10::isComplexType(to)) v.im = {};
+  else v.im = v.is_complex() ? v.im.cast(d) : zeros(v.re.sizes(), d);
   return v;
 }
 
@@ -63,20 +42,29 @@ bool convertible(c10::ScalarType from, c10::ScalarType to) {
   return from == to || (core_dtype(from) != DType::count && core_dtype(to) != DType::count);
 }
 
-/// Both on one tiny device. What is written has dst's own bits applied: it means src when it is read back through dst.
+/// Whether the elements are copied as they lie in memory.
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+}
+
+tiny::Tensor expanded(tiny::Tensor v, const Dims& sizes) {
+  while (v.dim() < static_cast<int64_t>(sizes.size())) v = v.unsqueeze(0);
+  return v.sizes() == sizes ? v : v.expand(sizes);
+}
+
+/// Both on one tiny device.
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
   if (c10::isComplexType(src.scalar_type()) && !c10::isComplexType(dst.scalar_type()) && dst.scalar_type() != c10::ScalarType::Bool) {
     TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
   }
   guarded([&] {
     GraphLock lock;
-    tiny::Tensor v = convert(read_resolved(src), src.scalar_type(), dst.scalar_type());
-    if (dst.is_conj()) v = conjugate(v);
-    if (dst.is_neg()) v = -v;
-    const Geometry g = geometry(impl(dst));
-    while (v.dim() < static_cast<int64_t>(g.sizes.size())) v = v.unsqueeze(0);
-    if (!(v.sizes() == g.sizes)) v = v.expand(g.sizes);
-    write(dst, v);
+    if (same_bits(dst, src)) return write(dst, expanded(read(src), geometry(impl(dst)).sizes));
+    lower::Complex v = convert(read_resolved(src), dst.scalar_type());
+    const Dims sizes = dims(dst.sizes());
+    v.re = expanded(std::move(v.re), sizes);
+    if (v.is_complex()) v.im = expanded(std::move(v.im), sizes);
+    write_resolved(dst, std::move(v));
   });
   after_operator(device_of(impl(dst)));
 }

@@ -48,13 +48,10 @@ at::Tensor efficientzerotensor(c10::IntArrayRef size, std::optional<c10::ScalarT
   return at::detail::empty_generic(size, &zeros, keys, type_of(dtype), std::nullopt);
 }
 
-/// Both halves of complex elements, each on its own.
 void fill_complex(const at::Tensor& self, c10::complex<double> v) {
-  Geometry g = geometry(*self.unsafeGetTensorImpl());
-  g.sizes.pop_back(), g.strides.pop_back();
-  Storage& s = storage_of(self);
-  s.write(g.sizes, g.strides, g.offset, full(g.sizes, scalar(g.dtype, v.real())));
-  s.write(g.sizes, g.strides, g.offset + 1, full(g.sizes, scalar(g.dtype, v.imag())));
+  const DType d = core_dtype(self.scalar_type());
+  const Dims sizes = dims(self.sizes());
+  write_resolved(self, {full(sizes, scalar(d, v.real())), full(sizes, scalar(d, v.imag()))});
 }
 
 /// A view of one element of each repeated dimension.

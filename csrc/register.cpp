@@ -12,6 +12,7 @@
 #include "lower/bag.h"
 #include "lower/binary.h"
 #include "lower/chebyshev.h"
+#include "lower/complex/complex.h"
 #include "lower/conv.h"
 #include "lower/ctc.h"
 #include "lower/distance.h"
@@ -54,6 +55,31 @@ const Row kRows[] = {
 #define CPU(name, reason)
 #include "aten_nn.def"
 };
+
+#define COMPLEX(name, lowering) {name, lowering},
+#define COMPLEX_SAME(name, lowering, ...) {name, lowering, {__VA_ARGS__}},
+#define COMPLEX_PARTS(name, ...) {name, {__VA_ARGS__}, false},
+#define COMPLEX_PARTS_MIXED(name, ...) {name, {__VA_ARGS__}, true},
+const ComplexRow kComplexRows[] = {
+#include "aten_complex.def"
+};
+
+/// All rows, each with its complex one; those that only complex numbers have come last. Plans point into it.
+const std::vector<Row>& rows() {
+  static const auto* all = [] {
+    auto* r = new std::vector<Row>(std::begin(kRows), std::end(kRows));
+    std::map<std::string_view, Row*> by_name;
+    for (Row& row : *r) by_name[row.name] = &row;
+    std::vector<Row> more;
+    for (const ComplexRow& c : kComplexRows) {
+      if (const auto it = by_name.find(c.name); it != by_name.end()) it->second->complex = &c;
+      else more.push_back({c.name, {}, "", &c});
+    }
+    r->insert(r->end(), more.begin(), more.end());
+    return r;
+  }();
+  return *all;
+}
 
 struct CpuRow {
   const char* name;
@@ -158,7 +184,7 @@ void add_unnamed(torch::Library& library, std::set<std::string>& done) {
 
 void expand(torch::Library& library) {
   std::set<std::string> named;
-  for (const Row& row : kRows)
+  for (const Row& row : rows())
     if (!named.insert(row.name).second) table().problems.push_back(std::string(row.name) + ": two rows");
   for (const CpuRow& row : kCpuRows)
     if (named.count(row.name)) table().problems.push_back(std::string(row.name) + ": both lowered and on the CPU");
@@ -167,7 +193,7 @@ void expand(torch::Library& library) {
   auto add_once = [&](const c10::OperatorHandle& op, const Row& row) {
     if (!named.count(short_name(op)) && done.insert(short_name(op)).second) add(library, row, op);
   };
-  for (const Row& row : kRows) {
+  for (const Row& row : rows()) {
     const auto op = find(row.name);
     if (!op) {
       table().problems.push_back(std::string(row.name) + ": this torch has no such operator");

@@ -5,6 +5,7 @@
 
 #include "device_state.h"
 #include "errors.h"
+#include "lower/complex/pairs.h"
 
 namespace tiny::glue {
 namespace {
@@ -67,6 +68,10 @@ void fill_if_deterministic(at::Tensor& t) {
 
 DType core_dtype(c10::ScalarType t) { return t < c10::ScalarType::NumOptions ? kToCore[static_cast<size_t>(t)] : DType::count; }
 c10::ScalarType torch_dtype(DType d) { return kToTorch[static_cast<size_t>(d)]; }
+c10::ScalarType torch_dtype(const lower::Complex& value) {
+  const auto type = torch_dtype(value.re.dtype());
+  return value.is_complex() ? c10::toComplexType(type) : type;
+}
 
 Storage& storage_of(const c10::TensorImpl& t) { return storage_of(*t.unsafe_storage().unsafeGetStorageImpl()); }
 namespace {
@@ -77,6 +82,11 @@ Storage& touched(const c10::TensorImpl& t) {
   if (C10_UNLIKELY(s.pinned())) expect_address_again(storage);
   return s;
 }
+}  // namespace
+
+namespace {
+bool is_conjugate(const c10::TensorImpl& t) { return t.key_set().has(c10::DispatchKey::Conjugate); }
+bool is_negative(const c10::TensorImpl& t) { return t.key_set().has(c10::DispatchKey::Negative); }
 }  // namespace
 
 Device& device_of(const c10::TensorImpl& t) { return storage_of(t).device(); }
@@ -104,6 +114,62 @@ void write(const c10::TensorImpl& t, const tiny::Tensor& value) {
   if (C10_UNLIKELY(!t.is_contiguous())) at::assert_no_internal_overlap(const_cast<c10::TensorImpl*>(&t));
   const Geometry g = geometry(t);
   touched(t).write(g.sizes, g.strides, g.offset, value);
+}
+
+namespace {
+
+/// The two parts of a complex tensor as they lie in memory.
+lower::Complex read_parts(const c10::TensorImpl& t) {
+  const DType d = core_dtype(c10::typeMetaToScalarType(t.dtype()));
+  const Dims sizes = dims(t.sizes());
+  if (t.numel() == 0) return {zeros(sizes, d), zeros(sizes, d)};
+  Storage& storage = touched(t);
+  const auto count = static_cast<int64_t>(storage.nbytes() / t.itemsize());
+  int64_t last = t.storage_offset();
+  for (int64_t k = 0; k < t.dim(); ++k) last += (t.sizes()[k] - 1) * t.strides()[k];
+  if (last < count) {
+    if (const auto parts = lower::split_pairs(storage.read(d, {count * 2}, {1}, 0))) {
+      auto part = [&](const tiny::Tensor& flat) { return flat.view(sizes, dims(t.strides()), t.storage_offset()); };
+      return {part(parts->re), part(parts->im)};
+    }
+  }
+  Dims strides = dims(t.strides());
+  for (int64_t& s : strides) s *= 2;
+  return {storage.read(d, sizes, strides, t.storage_offset() * 2), storage.read(d, sizes, strides, t.storage_offset() * 2 + 1)};
+}
+
+/// Dimensions from the outermost in memory to the innermost.
+Dims memory_order(const c10::TensorImpl& t) {
+  Dims order;
+  for (int64_t k = 0; k < t.dim(); ++k) order.push_back(k);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return t.sizes()[a] != 1 && (t.sizes()[b] == 1 || t.strides()[a] > t.strides()[b]);
+  });
+  return order;
+}
+
+}  // namespace
+
+lower::Complex read_resolved(const c10::TensorImpl& t) {
+  if (!c10::isComplexType(c10::typeMetaToScalarType(t.dtype()))) return {is_negative(t) ? -read(t) : read(t), {}};
+  lower::Complex v = read_parts(t);
+  if (is_negative(t)) v = {-v.re, -v.im};
+  if (is_conjugate(t)) v.im = -v.im;
+  return v;
+}
+
+void write_resolved(const c10::TensorImpl& t, lower::Complex v) {
+  if (is_negative(t)) v.re = -v.re;
+  if (!v.is_complex()) return write(t, v.re);
+  if (is_negative(t)) v.im = -v.im;
+  if (is_conjugate(t)) v.im = -v.im;
+  if (!t.is_contiguous() && t.storage_offset() == 0 && t.is_non_overlapping_and_dense() &&
+      static_cast<size_t>(t.numel()) * t.itemsize() == t.unsafe_storage().nbytes()) {
+    const Dims order = memory_order(t);
+    const tiny::Tensor pairs = lower::join_pairs({v.re.permute(order), v.im.permute(order)});
+    return touched(t).write({pairs.numel()}, {1}, 0, pairs.reshape({-1}));
+  }
+  write(t, lower::join_pairs(v));
 }
 
 at::Tensor make_empty(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::DeviceIndex index) {
@@ -160,16 +226,17 @@ c10::SmallVector<int64_t, 5> dense_strides(c10::IntArrayRef sizes, c10::IntArray
 
 }  // namespace
 
-at::Tensor make_result(const tiny::Tensor& value, c10::DeviceIndex index, const c10::TensorImpl* like) {
-  const auto dtype = torch_dtype(value.dtype());
+at::Tensor make_result(lower::Complex value, c10::DeviceIndex index, const c10::TensorImpl* like) {
+  const auto dtype = torch_dtype(value);
+  const auto sizes = int_array(value.re.sizes());
   at::Tensor out;
-  if (like && has_own_order(*like) && like->sizes() == int_array(value.sizes())) {
+  if (like && has_own_order(*like) && like->sizes() == sizes) {
     const auto strides = dense_strides(like->sizes(), like->strides());
     out = make_empty_strided(like->sizes(), strides, dtype, index);
   } else {
-    out = make_empty(int_array(value.sizes()), dtype, index);
+    out = make_empty(sizes, dtype, index);
   }
-  write(out, value);
+  write_resolved(out, std::move(value));
   return out;
 }
 

@@ -22,7 +22,8 @@ DType combine(DType higher, DType lower) {
 
 DType number_dtype(const ArgValue& v, DType default_float) {
   switch (v.kind) {
-    case ArgKind::Double: return default_float;
+    case ArgKind::Double:
+    case ArgKind::Complex: return default_float;
     case ArgKind::Bool: return DType::bool_;
     case ArgKind::Int: return DType::i64;
     default: return is_float(v.tensor.dtype()) ? default_float : v.tensor.dtype();
@@ -80,6 +81,31 @@ DType Args::common(std::initializer_list<int> positions) const {
 DType Args::common_float(std::initializer_list<int> positions) const {
   DType d = common(positions);
   return is_float(d) ? d : default_float;
+}
+
+bool Args::is_complex(int i) const {
+  if (!has(i)) return false;
+  const ArgValue& v = values[i];
+  return v.kind == ArgKind::Complex || v.complex_dtype || v.imaginary.defined() || !v.imaginaries.empty();
+}
+
+bool Args::any_complex(std::initializer_list<int> positions) const {
+  for (int i : positions)
+    if (is_complex(i)) return true;
+  return false;
+}
+
+Complex Args::complex(int i) const {
+  const Tensor& re = tensor(i);
+  return {re, values[i].imaginary.defined() ? values[i].imaginary : zeros(re.sizes(), re.dtype())};
+}
+
+Complex Args::complex_as(int i, DType d) const {
+  const ArgValue& v = values[i];
+  if (v.kind == ArgKind::Complex) return {scalar(d, v.d), scalar(d, v.imag)};
+  if (v.imaginary.defined()) return {v.tensor.cast(d), v.imaginary.cast(d)};
+  Tensor re = as(i, d);
+  return {re, zeros(re.sizes(), d)};
 }
 
 Args::Rng Args::rng(int generator_position, int64_t numel) {

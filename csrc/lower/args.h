@@ -9,20 +9,30 @@
 
 namespace tiny::lower {
 
-enum class ArgKind : uint8_t { None, Tensor, Int, Double, Bool, Ints, Doubles, Bools, Tensors, Text, DType, Generator, Other };
+enum class ArgKind : uint8_t { None, Tensor, Int, Double, Complex, Bool, Ints, Doubles, Bools, Tensors, Text, DType, Generator, Other };
 
 /// How a tensor or number takes part in type promotion: with dimensions, 0-d, or a Python number (torch's three categories).
 enum class Category : uint8_t { Dimensioned, ZeroDim, Number };
+
+/// Complex numbers as their two parts, of one dtype and the same sizes. Without `im` they are real numbers of any dtype.
+struct Complex {
+  Tensor re, im;
+  bool is_complex() const { return im.defined(); }
+};
 
 struct ArgValue {
   ArgKind kind = ArgKind::None;
   Category category = Category::Number;
   Tensor tensor;                    // dense read of the argument; a 0-d CPU tensor next to tiny ones arrives as a run-time scalar
-  int64_t i = 0;                    // Int, Bool; DType as tiny::DType
-  double d = 0;                     // Double
+  int64_t i = 0;                    // Int, Bool; DType as tiny::DType, of a complex type its parts'
+  double d = 0;                     // Double; Complex: the real part
+  double imag = 0;                  // Complex
+  Tensor imaginary;                 // of a complex tensor; `tensor` is then its real part
+  bool complex_dtype = false;       // DType: a complex one
   Dims ints;                        // Ints, Bools
   std::vector<double> doubles;
   std::vector<Tensor> tensors;      // Tensors; an undefined one stands for None in a list of optional tensors
+  std::vector<Tensor> imaginaries;  // for each of them its imaginary part, undefined for a real one; empty if all are real
   std::string text;
 };
 
@@ -65,6 +75,16 @@ class Args {
   /// Set by the glue: draws from the generator at that position (-1: default).
   Rng (*rng_hook)(Args&, int generator_position, int64_t numel) = nullptr;
   const void* stack = nullptr;                            // for the hook: the torch stack
+
+  // ---- complex arguments. dtypes of complex types are those of their parts everywhere: common({0, 1}) of float64 and complex64 is f64.
+  /// Whether argument i is a complex tensor, number or dtype.
+  bool is_complex(int i) const;
+  /// Whether torch.result_type over these arguments is complex.
+  bool any_complex(std::initializer_list<int> positions) const;
+  /// Argument i, a tensor, as complex numbers; the imaginary part of a real one is 0.
+  Complex complex(int i) const;
+  /// Argument i, a number or a tensor, as complex numbers of parts of type d.
+  Complex complex_as(int i, DType d) const;
 };
 
 /// One tensor for each fresh return of the schema (an undefined one stands for None), then the new values of the arguments that the schema
@@ -75,5 +95,9 @@ using Results = std::vector<Tensor>;
 /// Raise with Error(kind, text) what PyTorch's CPU kernel raises, same words where users match on them.
 using Lowering1 = Tensor (*)(Args&);
 using LoweringN = Results (*)(Args&);
+/// The same for complex arguments: each result says whether it is complex.
+using ComplexResults = std::vector<Complex>;
+using ComplexLowering1 = Complex (*)(Args&);
+using ComplexLoweringN = ComplexResults (*)(Args&);
 
 }  // namespace tiny::lower

@@ -92,13 +92,16 @@ def test_out_is_resized_and_written_through():
 
 
 def test_in_place():
-    for d in ("cpu", D):
-        torch.manual_seed(0)
-        x = torch.tensor([[4., 1.], [1., 3.]], dtype=torch.complex64, device=d)
-        y = x.t()[:1]
-        y.sin_()
-        assert torch.allclose(x.cpu()[:, 0], torch.tensor([4., 1.], dtype=torch.complex64).sin())
-        assert x.cpu()[0, 1].item() == 1
+    """Through a view, and complex: the elements beside it stay."""
+    def double_in_place(x):
+        x.copy_(x + x)
+
+    library = torch.library.Library("tiny_test_in_place", "DEF")
+    library.define("double_(Tensor(a!) x) -> ()")
+    library.impl("double_", double_in_place, "CPU")
+    x = torch.tensor([[4., 1j], [1., 3.]], dtype=torch.complex64, device=D)
+    torch.ops.tiny_test_in_place.double_(x.t()[:1])
+    assert x.tolist() == [[8, 1j], [2, 3]]
 
 
 def test_lists_and_optional_tensors():
@@ -109,19 +112,10 @@ def test_lists_and_optional_tensors():
     same(z.to(D)[:, a.to(D)], z[:, a])
 
 
-def test_complex_arithmetic():
-    z = torch.randn(4, dtype=torch.complex64)
-    same((z.to(D) * z.to(D)).cpu(), z * z)
-    same(z.to(D).abs(), z.abs())
-    w = z.to(D)
-    w += 1j
-    same(w, z + 1j)
-    same(torch.fft.fft(z.to(D)), torch.fft.fft(z))
-
-
 def test_linear_algebra():
     x = torch.randn(4, 4)
-    same(torch.linalg.inv(x.to(D)), torch.linalg.inv(x))
+    for a in (x, x + 1j * x.t()):
+        same(torch.linalg.inv(a.to(D)), torch.linalg.inv(a))
     u, s, v = torch.linalg.svd(x.to(D))
     assert torch.allclose((u @ torch.diag(s) @ v).cpu(), x, atol=1e-5)
     with pytest.raises(RuntimeError, match="singular"):

@@ -1,0 +1,43 @@
+// Running products and log-sum-exps. The core's scans know real operators only: these go in steps, after the one of distance s element i
+// covers the 2s elements up to itself (Hillis and Steele, 1986). Each step is a cut: it reads the one before at two places.
+#include <cmath>
+
+#include "lower/complex/complex.h"
+#include "lower/nn_util.h"
+
+namespace tiny::lower::complex {
+namespace {
+
+/// `join` of all elements up to each along dimension d; `nothing` is its neutral element.
+template <class F> Complex running(const Complex& x, int64_t d, const Complex& nothing, F join) {
+  Complex v = both(x, [&](const Tensor& t) { return move_last(t, d); });
+  const int64_t n = v.re.size(-1);
+  Dims lo(v.re.sizes().size(), 0), hi(v.re.sizes().size(), 0);
+  for (int64_t s = 1; s < n; s *= 2) {
+    lo.back() = s, hi.back() = -s;
+    v = join({v.re.pad(lo, hi, nothing.re), v.im.pad(lo, hi, nothing.im)}, v);
+    v = both(v, [](const Tensor& t) { return t.contiguous(); });
+  }
+  return both(v, [&](const Tensor& t) { return move_from_last(t, d); });
+}
+
+}  // namespace
+
+Complex cumprod(Args& a) {
+  DType d = a.dtype(2, a.out_dtype(0, a.tensor(0).dtype()));
+  Complex x = a.complex_as(0, compute_dtype(d));
+  const int64_t dim = wrap_dim(a.integer(1), x.re.dim());
+  if (x.re.dim() == 0 || x.re.numel() == 0) return cast(x, d);
+  return cast(running(x, dim, like(x, 1), [](const Complex& p, const Complex& q) { return p * q; }), d);
+}
+
+/// In f64, as for real numbers: the gradient takes differences of such sums.
+Complex logcumsumexp(Args& a) {
+  DType d = a.tensor(0).dtype();
+  Complex x = a.complex_as(0, DType::f64);
+  const int64_t dim = wrap_dim(a.integer(1), x.re.dim());
+  if (x.re.dim() == 0 || x.re.numel() == 0) return a.complex(0);
+  return cast(running(x, dim, like(x, -INFINITY), log_add_exp), d);
+}
+
+}  // namespace tiny::lower::complex

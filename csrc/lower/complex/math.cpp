@@ -161,7 +161,7 @@ Complex acosh(const Complex& x) {
 
 Complex atan(const Complex& x) { return over_i(atanh(times_i(x))); }
 
-/// log1p(4x / ((1-x)^2 + y^2)) / 4 and atan2(2y, (1-x)(1+x) - y^2) / 2. Source: Kahan, "Branch cuts for complex elementary functions", 1987.
+/// log1p(4x / ((1-x)^2 + y^2)) / 4 and atan2(2y, (1-x)(1+x) - y^2) / 2. Source: Kahan, "Branch cuts for complex elementary functions", 1987
 Complex atanh(const Complex& x) {
   Tensor size = abs(x.re), one = like(x.re, 1), apart = one - size, square = x.im * x.im;
   Tensor far = is_infinite(x.re) | is_infinite(x.im);

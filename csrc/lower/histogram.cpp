@@ -148,13 +148,32 @@ Results histogram(const Args& a, const Tensor& edges, const Tensor& bin, bool de
   return {hist.cast(d), edges.cast(d)};
 }
 
+/// Integers, whose bins are computed exactly. PyTorch's CPU has no such kernel, but its CUDA does, and programs (routers of mixtures of
+/// experts) ask for it on whatever is not a CPU.
+Tensor histc_of_integers(const Args& a, int64_t bins) {
+  const Tensor& given = a.tensor(0);
+  const auto least = static_cast<int64_t>(a.number(2, 0)), greatest = static_cast<int64_t>(a.number(3, 0));
+  if (least > greatest) fail(ErrorKind::Runtime, "max must be larger than min");
+  Tensor x = given.cast(DType::i64).reshape({given.numel()});
+  Range r{scalar(DType::i64, least), scalar(DType::i64, greatest)};
+  if (least == greatest && x.numel() > 0) r = {x.amin(), x.amax()};
+  if (least == greatest) r = widened_range(r, 1);
+  Tensor inside = le(r.low, x) & le(x, r.high);
+  Tensor bin = where(inside, x - r.low, index_constant(0)) * index_constant(bins) / (r.high - r.low);
+  return fill_bins(where(inside, minimum(bin, index_constant(bins - 1)), index_constant(-1)), bins, Tensor(), given.dtype());
+}
+
 }  // namespace
 
 Tensor histc(Args& a) {
   const Tensor& given = a.tensor(0);
   DType d = given.dtype(), c = compute_dtype(d);
-  require_float(a, d);
   int64_t bins = a.integer(1, 100);
+  if (is_int(d)) {
+    if (bins <= 0) fail(ErrorKind::Runtime, "bins must be > 0");
+    return histc_of_integers(a, bins);
+  }
+  require_float(a, d);
   if (bins <= 0) fail(ErrorKind::Runtime, "bins must be > 0");
   double low = a.number(2, 0), high = a.number(3, 0);
   Tensor x = given.cast(c).reshape({given.numel()});

@@ -254,14 +254,17 @@ class GraphEval {
   Value scatter(const UOp* u) {
     const Record& r = *u->arg.rec;
     const Value &index = in(u, 1), &src = in(u, 2);
-    expect(r.a.size() == 3 && product(r.a) == index.numel() && src.numel() == index.numel() && in(u, 0).numel() == u->numel, u, "sizes");
+    bool of_rows = r.a.size() == 3 && index.numel() == r.a[0] * r.a[1];
+    expect(r.a.size() == 3 && product(r.a) == src.numel() && (of_rows || src.numel() == index.numel()) && in(u, 0).numel() == u->numel, u,
+           "sizes");
     expect(index.dtype == DType::i64 && src.dtype == u->dtype && in(u, 0).dtype == u->dtype, u, "dtypes");
     Op op = static_cast<Op>(r.n);
     Value v = in(u, 0);
     std::vector<int64_t> owner(v.cells.size(), -1);
-    for (int64_t k = 0; k < index.numel(); ++k) {
-      int64_t at = index.cells[k].i, lane = k / (r.a[1] * r.a[2]) * r.a[2] + k % r.a[2];
+    for (int64_t k = 0; k < src.numel(); ++k) {
+      int64_t at = index.cells[of_rows ? k / r.a[2] : k].i, lane = k / (r.a[1] * r.a[2]) * r.a[2] + k % r.a[2];
       if (at < 0) continue;
+      if (of_rows) at = at * r.a[2] + k % r.a[2];
       expect(at < v.numel(), u, "index outside the destination");
       expect(owner[at] < 0 || owner[at] == lane, u, "updates of different b or d meet");
       owner[at] = lane;

@@ -349,9 +349,12 @@ class Builder {
   U flat_index(int n, int64_t total, std::vector<int64_t> breaks = {}) {
     std::vector<int> seen;
     if (n >= 0) collect_breaks(n, breaks, seen);
-    std::vector<int64_t> chain = divisor_chain(std::move(breaks), total, 1);
+    return ranges(divisor_chain(std::move(breaks), total, 1), 0);
+  }
+
+  /// Global ranges between the positions of a chain, numbered from `number` on.
+  static U ranges(const std::vector<int64_t>& chain, int64_t number) {
     U index = index_const(0);
-    int64_t number = 0;
     for (size_t k = chain.size(); k-- > 1;) index = index + range(chain[k] / chain[k - 1], number++, Axis::Global) * chain[k - 1];
     return index;
   }
@@ -391,14 +394,19 @@ class Builder {
 
   U scatter(const Node& v, const Record* r, int home) {
     int64_t B = r->a[0], updates = r->a[1], D = r->a[2];
-    U b = loop(B, 0, Axis::Global), d = loop(D, 1, Axis::Global), u = loop(updates, kLevelNumbers, Axis::Loop);
-    U i = (b * updates + u) * D + d;
-    U at = value(v.src[1], i, U()), x = value(v.src[2], i, U());
+    std::vector<int64_t> breaks;
+    std::vector<int> seen;
+    collect_breaks(v.src[2], breaks, seen);
+    U b = loop(B, 0, Axis::Global), d = ranges(divisor_chain(std::move(breaks), D, 1), 1), u = loop(updates, kLevelNumbers, Axis::Loop);
+    U row = b * updates + u, i = row * D + d;
+    bool of_rows = w_[v.src[1]].numel == B * updates;
+    U at = value(v.src[1], of_rows ? row : i, U()), x = value(v.src[2], i, U());
+    bool skips = bounds(at).lo < 0;
+    U here = lt(index_const(-1), at);
+    if (of_rows) at = at * D + d;
     out_.stores.push_back({home, at, x});
     U where_to = node(Op::INDEX, v.dtype, {param(home, v.dtype), at});
-    Bounds range_of = bounds(at);
-    U s = range_of.lo >= 0 ? node(Op::STORE, DType::void_, {where_to, x})
-                           : node(Op::STORE, DType::void_, {where_to, x, lt(index_const(-1), at)});
+    U s = skips ? node(Op::STORE, DType::void_, {where_to, x, here}) : node(Op::STORE, DType::void_, {where_to, x});
     std::vector<UOp*> src{s};
     if (updates > 1) src.push_back(u);
     return node(Op::ORDERED, DType::void_, src, Arg(r->n));

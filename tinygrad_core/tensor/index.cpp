@@ -46,12 +46,11 @@ Tensor cat_by_writes(std::span<const Tensor> parts, int64_t d, const Dims& sizes
   return out;
 }
 
-/// index [U] to flat positions [U, D] in rows of `width` elements; a negative index stays negative.
-Tensor row_positions(const Tensor& index, int64_t width, bool skips) {
-  Tensor first = index.reshape({index.numel(), 1});
-  if (width == 1) return first;
-  Tensor flat = first * constant(kIndex, width) + iota(width);
-  return skips ? where(lt(first, constant(kIndex, int64_t{0})), constant(kIndex, int64_t{-1}), flat) : flat;
+Tensor scatter(const Tensor& x, const Tensor& index, const Tensor& src, Op op, Dims shape) {
+  Record r;
+  r.a = std::move(shape);
+  r.n = static_cast<int64_t>(op);
+  return Tensor(make(Op::SCATTER, x.dtype(), x.numel(), Arg(intern(std::move(r))), {x.node(), index.node(), src.node()}), x.sizes());
 }
 
 }  // namespace
@@ -129,7 +128,8 @@ Tensor take_rows(const Tensor& x, const Tensor& index) {
   out.append(row.begin(), row.end());
   int64_t width = product(row);
   if (product(out) == 0) return Tensor(detail::nothing(x.dtype()), std::move(out));
-  Tensor flat = gather_flat(x, row_positions(index, width, false));
+  Tensor first = index.reshape({index.numel(), 1});
+  Tensor flat = gather_flat(x, width == 1 ? first : first * constant(kIndex, width) + iota(width));
   return Tensor(flat.ref(), std::move(out));
 }
 
@@ -137,18 +137,14 @@ Tensor scatter_flat(const Tensor& x, const Tensor& index, const Tensor& src, Op 
   TINY_ASSERT(index.dtype() == kIndex && index.dim() == 3 && index.sizes() == src.sizes() && src.dtype() == x.dtype(),
               "index and source of a scatter have one shape [B, U, D]");
   if (x.numel() == 0 || index.numel() == 0) return x;
-  Record r;
-  r.a = index.sizes();
-  r.n = static_cast<int64_t>(op);
-  return Tensor(make(Op::SCATTER, x.dtype(), x.numel(), Arg(intern(std::move(r))), {x.node(), index.node(), src.node()}), x.sizes());
+  return scatter(x, index, src, op, index.sizes());
 }
 
 Tensor scatter_rows(const Tensor& x, const Tensor& index, const Tensor& src, Op op) {
-  TINY_ASSERT(x.dim() >= 1 && index.numel() == src.size(0), "one index for each row of the source");
+  TINY_ASSERT(x.dim() >= 1 && index.dtype() == kIndex && index.numel() == src.size(0) && src.dtype() == x.dtype(),
+              "one index for each row of the source");
   if (x.numel() == 0 || src.numel() == 0) return x;
-  int64_t rows = index.numel(), width = x.numel() / x.size(0);
-  Dims shape{1, rows, width};
-  return scatter_flat(x, row_positions(index, width, true).reshape(shape), src.reshape(shape), op);
+  return scatter(x, index, src, op, {1, index.numel(), x.numel() / x.size(0)});
 }
 
 Tensor assign_view(const Tensor& x, const Dims& strides, int64_t offset, const Tensor& src) {

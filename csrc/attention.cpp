@@ -6,16 +6,15 @@ namespace tiny::glue {
 namespace {
 
 /// query, key, value of B sequences of T rows times their parts of the weight [3D, D], with bias: [3, B, heads, T, D / heads].
-at::Tensor project(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& weight, const at::Tensor& bias,
-                   int64_t heads) {
+at::Tensor project(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& weight,
+                   const at::Tensor& bias, int64_t heads) {
   const int64_t batch = query.size(0), rows = query.size(1), width = bias.size(0) / 3;
   at::Tensor all;
   if (query.is_same(key) && key.is_same(value)) {
     all = at::linear(query, weight, bias);
   } else {
-    const auto weights = weight.chunk(3), biases = bias.chunk(3);
-    all = at::cat({at::linear(query, weights[0], biases[0]), at::linear(key, weights[1], biases[1]), at::linear(value, weights[2], biases[2])},
-                  -1);
+    const auto w = weight.chunk(3), b = bias.chunk(3);
+    all = at::cat({at::linear(query, w[0], b[0]), at::linear(key, w[1], b[1]), at::linear(value, w[2], b[2])}, -1);
   }
   return all.view({batch, rows, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
 }

@@ -102,6 +102,29 @@ def test_histc(how, dtype):
     exact(lambda x: torch.histc(x, 5), x[:1].expand(5))
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.int8])
+@pytest.mark.parametrize("how", [{}, {"bins": 8, "min": 0, "max": 7}, {"bins": 3, "min": 2, "max": 11}, {"bins": 5, "min": 4, "max": 4}])
+def test_histc_of_integers(how, dtype):
+    """As on CUDA: PyTorch's CPU has none. Floats hold these numbers, but not the quotients, so bins are counted here."""
+    x = torch.randint(0, 12, (300,)).to(dtype)
+    bins, low, high = how.get("bins", 100), how.get("min", 0), how.get("max", 0)
+    if low == high:
+        low, high = int(x.min()), int(x.max())
+    want = torch.zeros(bins, dtype=dtype)
+    for v in x.tolist():
+        if low <= v <= high:
+            want[min((v - low) * bins // (high - low), bins - 1)] += 1
+    got = torch.histc(x.to(D), **how)
+    assert got.dtype == dtype and torch.equal(got.cpu(), want)
+
+
+def test_histc_of_equal_or_no_integers():
+    assert torch.histc(torch.tensor([3, 3], device=D), 4).tolist() == [0, 0, 2, 0]
+    assert torch.histc(torch.tensor([], dtype=torch.int64, device=D), 3).tolist() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        torch.histc(torch.tensor([3], device=D), 4, 2, 1)
+
+
 def test_histc_errors():
     x = torch.randn(9)
     for wrong in ({"bins": 0}, {"bins": 3, "min": 2, "max": 1}, {"min": 0, "max": NAN}):

@@ -189,8 +189,15 @@ tiny::Tensor counter_leaf(uint64_t v) { return {make_node(Op::SCALAR, DType::u64
 lower::Args::Rng draw_numbers(lower::Args&, int position, int64_t numel) {
   const RandomContext& c = random_context;
   const bool given = position >= 0 && position < static_cast<int>(c.arguments.size()) && c.arguments[position].isGenerator();
+  DrawLog* log = DrawLog::current();
+  if (given && log) throw Error(ErrorKind::NotImplemented, "a program that is recorded draws from a generator of its own");
   const Draw d = given ? draw(c.arguments[position].toGenerator(), numel) : draw(default_generator(c.index), numel);
-  return {counter_leaf(d.seed), counter_leaf(d.offset)};
+  const lower::Args::Rng rng{counter_leaf(d.seed), counter_leaf(d.offset)};
+  if (log) {
+    log->numbers.push_back(rng.seed.ref()), log->numbers.push_back(rng.offset.ref());
+    log->counts.push_back(numel);
+  }
+  return rng;
 }
 
 }  // namespace

@@ -66,6 +66,13 @@ Draw draw(const at::Generator& generator, int64_t numel) {
   return d;
 }
 
+namespace {
+thread_local DrawLog* draw_log = nullptr;
+}
+DrawLog::DrawLog() { draw_log = this; }
+DrawLog::~DrawLog() { draw_log = nullptr; }
+DrawLog* DrawLog::current() { return draw_log; }
+
 at::Generator cpu_generator_from(const at::Generator& generator) {
   const Draw d = draw(generator, 1);
   return at::detail::createCPUGenerator(mix(mix(0, d.seed), d.offset));

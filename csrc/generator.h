@@ -12,6 +12,16 @@ at::Generator new_generator(c10::DeviceIndex index);
 struct Draw { uint64_t seed, offset; };
 Draw draw(const at::Generator& generator, int64_t numel);
 
+/// Draws of this thread while one exists: the graph's numbers for seed and offset, and how far each draw moved the generator on.
+struct DrawLog {
+  DrawLog();
+  ~DrawLog();
+  DrawLog(const DrawLog&) = delete;
+  static DrawLog* current();
+  std::vector<Ref> numbers;       // seed and offset of each draw
+  std::vector<int64_t> counts;
+};
+
 /// A CPU generator for an operator that runs on the CPU: seeded from this generator, which moves on.
 at::Generator cpu_generator_from(const at::Generator& generator);
 

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "api.h"
+#include "capture.h"
 #include "device_state.h"
 #include "errors.h"
 #include "fallback.h"
@@ -111,6 +112,49 @@ py::object default_generator_object(int index) {
   return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator(static_cast<c10::DeviceIndex>(index))));
 }
 
+/// The tensors of a list; None is an undefined one.
+std::vector<at::Tensor> tensors_of(const py::list& list) {
+  std::vector<at::Tensor> out;
+  for (const py::handle& t : list) {
+    TORCH_CHECK_TYPE(t.is_none() || THPVariable_Check(t.ptr()), "expected a list of tensors");
+    out.push_back(t.is_none() ? at::Tensor() : THPVariable_Unpack(t.ptr()));
+  }
+  return out;
+}
+
+py::list list_of(const std::vector<at::Tensor>& tensors) {
+  py::list out;
+  for (const at::Tensor& t : tensors) out.append(t.defined() ? py::reinterpret_steal<py::object>(THPVariable_Wrap(t)) : py::none());
+  return out;
+}
+
+/// The results, or None if the graph was not made for such inputs.
+py::object run_graph(const CapturedGraph& graph, const py::list& inputs) {
+  note_where();
+  const std::vector<at::Tensor> given = tensors_of(inputs);
+  if (!graph.matches(given)) return py::none();
+  std::vector<at::Tensor> results;
+  {
+    WithoutGil release;
+    results = graph.run(given);
+  }
+  return list_of(results);
+}
+
+void bind_capture(py::module_& m) {
+  py::class_<CapturedGraph, std::shared_ptr<CapturedGraph>>(m, "CapturedGraph")
+      .def("run", &run_graph)
+      .def("nodes", &CapturedGraph::nodes);
+  py::class_<Capture>(m, "Capture")
+      .def(py::init([](const py::list& inputs) {
+        std::vector<at::Tensor> given = tensors_of(inputs);
+        WithoutGil release;
+        return std::make_unique<Capture>(std::move(given));
+      }))
+      .def("stand_ins", [](const Capture& c) { return list_of(c.stand_ins()); })
+      .def("finish", [](Capture& c, const py::list& outputs) { return c.finish(tensors_of(outputs)); });
+}
+
 PYBIND11_MODULE(_C, m) {
   install_where_hook();
   m.doc() = "Native part of torch_tiny";
@@ -158,6 +202,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("lowered_operators", &lowered_operators);
   m.def("table_problems", &table_problems);
   m.def("set_library_folders", &set_library_folders);
+  bind_capture(m);
 }
 
 }  // namespace

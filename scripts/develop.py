@@ -8,7 +8,8 @@ FILES = {
     f"{NAME}.pth": os.path.join(ROOT, "torch_ext") + "\n",
     f"{NAME}-{VERSION}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: torch-tiny\nVersion: {VERSION}\n",
     f"{NAME}-{VERSION}.dist-info/INSTALLER": "torch-tiny make\n",
-    f"{NAME}-{VERSION}.dist-info/entry_points.txt": "[torch.backends]\ntiny = torch_tiny:_autoload\n",
+    f"{NAME}-{VERSION}.dist-info/entry_points.txt": "[torch.backends]\ntiny = torch_tiny:_autoload\n\n"
+                                                    "[torch_dynamo_backends]\ntiny = torch_tiny.dynamo:backend\n",
 }
 
 

@@ -2,5 +2,7 @@
 #pragma once
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/record_only.h"
 #include "engine/storage.h"
 #include "tensor/tensor.h"
+#include "tensor/trace.h"

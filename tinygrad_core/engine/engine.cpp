@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "engine/faults.h"
 #include "engine/plan.h"
+#include "engine/record_only.h"
 #include "engine/walk.h"
 #include "runtime/allocator.h"
 
@@ -143,6 +144,7 @@ void Engine::settle_after_operator() {
 /// Past half of the bound a flush waits for a place of the program where one was forced before, so that a loop is always cut at the same
 /// place and its pieces are found in the cache; at the bound it is forced, and the place remembered.
 void Engine::flush_at_bound() {
+  if (RecordOnly::active()) return;
   bool settle = false;
   {
     GraphLock lock;
@@ -197,6 +199,7 @@ void Engine::flush(const char* cause, bool wait) {
   GraphLock lock;
   Impl& i = *impl_;
   if (!i.head || i.flushing) return;
+  RecordOnly::refuse(cause);
   FlushRecord record;
   record.cause = cause;
   if (where_hook) record.where = where_hook();
@@ -488,6 +491,7 @@ void Engine::wait_and_check(uint64_t ticket) {
 const Fault* Engine::fault_of(const Storage* s) const { return impl_->faults.of(s->flush_, s->suspect_); }
 
 void Engine::synchronize() {
+  RecordOnly::refuse("synchronize");
   flush("synchronize", true);
   size_t before = 0;
   {

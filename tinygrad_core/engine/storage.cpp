@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "engine/faults.h"
+#include "engine/record_only.h"
 
 namespace tiny {
 namespace {
@@ -193,6 +194,7 @@ void Storage::copy_in(size_t offset, const void* src, size_t n) {
 }
 
 Buffer* Storage::settle(const char* cause, bool pin) {
+  RecordOnly::refuse(cause);
   bool pending = false;
   {
     GraphLock lock;

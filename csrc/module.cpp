@@ -1,10 +1,12 @@
 // torch_tiny._C: what the Python package needs that PyTorch's own interfaces do not give.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "api.h"
+#include "base/interrupt.h"
 #include "capture.h"
 #include "device_state.h"
 #include "errors.h"
@@ -20,12 +22,35 @@ namespace py = pybind11;
 namespace tiny::glue {
 namespace {
 
-/// f(device), without the GIL; core errors become torch's.
+/// For waiting threads: raises what Python's signal handlers raise, KeyboardInterrupt after Ctrl-C. Called without the GIL.
+void check_python_signals() {
+  if (!Py_IsInitialized()) return;
+  python_error error;
+  {
+    py::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() == 0) return;
+    error.persist();
+  }
+  throw error;
+}
+
+/// f() without the GIL; core errors become torch's, and what a signal handler raised goes on as it is.
+template <class F>
+auto without_gil(F&& f) {
+  note_where();
+  try {
+    WithoutGil release;
+    return guarded(f);
+  } catch (python_error& error) {
+    error.restore();
+    throw py::error_already_set();
+  }
+}
+
+/// f(device), without the GIL.
 template <class F>
 auto on_device(int index, F&& f) {
-  note_where();
-  WithoutGil release;
-  return guarded([&] {
+  return without_gil([&] {
     const auto i = checked_device(static_cast<c10::DeviceIndex>(index));
     mark_opened(i);
     return f(device(i));
@@ -33,9 +58,7 @@ auto on_device(int index, F&& f) {
 }
 
 void flush_all(const char* cause) {
-  note_where();
-  WithoutGil release;
-  guarded([&] {
+  without_gil([&] {
     for (int i = 0; i < count_devices(); ++i)
       if (device_opened(static_cast<c10::DeviceIndex>(i))) Engine::of(device(i)).flush(cause);
   });
@@ -157,6 +180,7 @@ void bind_capture(py::module_& m) {
 
 PYBIND11_MODULE(_C, m) {
   install_where_hook();
+  set_interrupt_check(&check_python_signals);
   m.doc() = "Native part of torch_tiny";
   m.def("device_count", [] { return static_cast<int>(count_devices()); });
   m.def("current_device", [] { return static_cast<int>(current_device()); });

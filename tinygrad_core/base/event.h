@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdint>
@@ -32,13 +33,14 @@ class Event {
   template <class Condition>
   void wait(Condition&& condition, int spin_micros) {
     if (spin(condition, spin_micros)) return;
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    for (;;) {
-      uint32_t seen = word_.load(std::memory_order_seq_cst);
-      if (condition()) break;
-      syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
-    }
-    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    while (!sleep(condition, nullptr)) {}
+  }
+  /// The same, but false if nobody called notify() for `limit`.
+  template <class Condition>
+  bool wait(Condition&& condition, int spin_micros, std::chrono::milliseconds limit) {
+    if (spin(condition, spin_micros)) return true;
+    const timespec most{limit.count() / 1000, limit.count() % 1000 * 1000000};
+    return sleep(condition, &most);
   }
 
   /// The same with a limit; false if it passed.
@@ -57,6 +59,20 @@ class Event {
   void reset() { sleepers_.store(0); }
 
  private:
+  /// Until condition() holds; false if `limit` (null: none) passed without a notification.
+  template <class Condition>
+  bool sleep(Condition& condition, const timespec* limit) {
+    bool holds = false, timeout = false;
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    while (!timeout) {
+      const uint32_t seen = word_.load(std::memory_order_seq_cst);
+      if ((holds = condition())) break;
+      timeout = syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, seen, limit, nullptr, 0) == -1 && errno == ETIMEDOUT;
+    }
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    return holds || (timeout && condition());
+  }
+
   template <class Condition>
   static bool spin(Condition& condition, int micros) {
     if (condition()) return true;

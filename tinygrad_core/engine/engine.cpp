@@ -11,6 +11,7 @@
 #include <unordered_dense/unordered_dense.h>
 
 #include "base/env.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "engine/faults.h"
 #include "engine/plan.h"
@@ -466,6 +467,7 @@ void Engine::copy(Buffer* to, Buffer* from, bool wait) {
 /// Waits; if the queue failed, the values of what it had to do say so from then on.
 void Engine::wait(uint64_t ticket) {
   try {
+    Interruptible here;  // nobody who waits by this function holds the graph lock
     device_.wait(ticket);
   } catch (const Error& e) {
     GraphLock lock;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/thread.h"
 
@@ -15,7 +16,8 @@ namespace tiny {
 namespace {
 
 constexpr int kSpinMicros = 5;
-constexpr std::chrono::milliseconds kExitPatience{5000};
+constexpr std::chrono::milliseconds kExitPatience{5000}, kInterruptPatience{50};
+constexpr double kLongFlops = 1e9;    // some tens of milliseconds at least
 constexpr size_t kHugePage = size_t{2} << 20;
 
 thread_local const HostDevice* running_queue = nullptr;  // the device whose work this thread runs
@@ -49,6 +51,16 @@ size_t total_memory() {
     return std::min(n, bytes_in_file("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
   }();
   return total;
+}
+
+/// Whether a thread that wants to hear of an interrupt should leave this to the queue's thread.
+bool is_long(const Submission& work) {
+  double flops = 0;
+  for (const Launch& l : *work.launches) {
+    if (l.kernel) flops += l.kernel->info.flops;
+    if (flops > kLongFlops) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -110,7 +122,7 @@ uint64_t HostDevice::submit(std::unique_ptr<Submission> work, bool inline_if_idl
     for (Buffer* b : work->owned) b->last_use.store(ticket, std::memory_order_relaxed);
     item = {ticket, std::move(work)};
     bool idle = !busy_.load(std::memory_order_relaxed) && queue_.empty();
-    if (idle && (inline_if_idle || !start_queue())) {
+    if (idle && ((inline_if_idle && !is_long(*item.work)) || !start_queue())) {
       busy_.store(true, std::memory_order_relaxed);
     } else {
       queue_.push_back(std::move(item));
@@ -128,6 +140,7 @@ uint64_t HostDevice::submit(std::unique_ptr<Submission> work, bool inline_if_idl
 
 bool HostDevice::take(Item* item, uint64_t last_wanted) {
   std::lock_guard lock(mutex_);
+  if (last_wanted != UINT64_MAX && started_ && !queue_.empty() && is_long(*queue_.front().work)) return false;
   if (busy_.load(std::memory_order_relaxed) || queue_.empty() || queue_.front().ticket > last_wanted) return false;
   *item = std::move(queue_.front());
   queue_.pop_front();
@@ -185,7 +198,7 @@ void HostDevice::run_launch(const Launch& l, const Submission& work) {
 }
 
 void HostDevice::wait(uint64_t ticket) {
-  settle(ticket);
+  wait_for(ticket, Interruptible::active());
   std::exception_ptr fault;
   {
     std::lock_guard lock(mutex_);
@@ -194,7 +207,9 @@ void HostDevice::wait(uint64_t ticket) {
   if (fault) std::rethrow_exception(fault);
 }
 
-void HostDevice::settle(uint64_t ticket) {
+void HostDevice::settle(uint64_t ticket) { wait_for(ticket, false); }
+
+void HostDevice::wait_for(uint64_t ticket, bool interruptible) {
   if (done(ticket) || on_queue()) return;
   TINY_ASSERT(ticket <= last_ticket(), fmt::format("waits for ticket {}, the last is {}", ticket, last_ticket()));
   while (!done(ticket)) {
@@ -203,7 +218,8 @@ void HostDevice::settle(uint64_t ticket) {
       execute(std::move(item));
     } else {
       auto changed = [&] { return done(ticket) || (!busy_.load() && queued_.load()); };
-      done_.wait(changed, spin_micros_);
+      if (!interruptible) done_.wait(changed, spin_micros_);
+      else if (!done_.wait(changed, spin_micros_, kInterruptPatience)) check_interrupt();
     }
   }
 }

@@ -45,6 +45,7 @@ class HostDevice : public Device {
   bool on_queue() const;                       // is this the thread that runs the queue's work now?
   bool take(Item* item, uint64_t last_wanted); // the next item if nobody runs one
   void execute(Item item);
+  void wait_for(uint64_t ticket, bool interruptible);
   void run(const Submission& work);
   void queue_loop();
   bool start_queue();

@@ -21,16 +21,17 @@ Caps hopper() {
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 /// PTX of the AST; ptxas accepts it if this machine has one.
-std::string ptx_of(UOp* sink, const std::string& name) {
-  std::unique_ptr<Compiler> compiler = make_ptx_compiler(hopper());
-  std::string ptx = compiler->compile(lower_kernel(sink, hopper(), name));
+std::string ptx_of(UOp* sink, const std::string& name, const Caps& caps = hopper()) {
+  std::unique_ptr<Compiler> compiler = make_ptx_compiler(caps);
+  std::string ptx = compiler->compile(lower_kernel(sink, caps, name));
   EXPECT_TRUE(contains(ptx, ".visible .entry " + name + "(")) << ptx;
   EXPECT_TRUE(contains(ptx, ".target sm_90")) << ptx;
   EXPECT_FALSE(contains(ptx, ".extern .func")) << "calls a function that no GPU has:\n" << ptx;
   if (std::system("command -v ptxas >/dev/null 2>&1") == 0) {
     std::filesystem::path file = std::filesystem::temp_directory_path() / (name + ".ptx");
     std::ofstream(file) << ptx;
-    EXPECT_EQ(std::system(("ptxas -arch=sm_90 -o /dev/null " + file.string()).c_str()), 0) << ptx;
+    std::string architecture = caps.target.substr(0, caps.target.find(':'));
+    EXPECT_EQ(std::system(("ptxas -arch=" + architecture + " -o /dev/null " + file.string()).c_str()), 0) << ptx;
     std::filesystem::remove(file);
   }
   return ptx;
@@ -79,6 +80,37 @@ TEST_F(Ptx, RowsInSharedMemory) {
   std::string ptx = ptx_of(b.sink({b.store(out, r * 100 + k, alu(Op::FDIV, {b.load(kept, k), sum}))}), "share_of_row");
   EXPECT_TRUE(contains(ptx, ".shared")) << ptx;
   EXPECT_TRUE(contains(ptx, "div.rn.f32")) << "division is correctly rounded:\n" << ptx;
+}
+
+/// The product of two matrices of `size` squared in `d`, sums in f32.
+std::string product_ptx(DType d, int64_t size, int tensor_cores, const std::string& name) {
+  Caps caps = hopper();
+  caps.target = "sm_90a:ptx83", caps.block_bytes = 227 << 10, caps.tensor_cores = tensor_cores, caps.async_copies = true;
+  AstBuilder b;
+  U a = b.param(d, size * size), c = b.param(d, size * size), out = b.param(d, size * size);
+  U i = range(size, 0, Axis::Global), j = range(size, 1, Axis::Global), k = range(size, 2, Axis::Reduce);
+  U sum = b.fold(Op::ADD, cast(b.load(a, i * size + k), DType::f32) * cast(b.load(c, k * size + j), DType::f32), {k});
+  return ptx_of(b.sink({b.store(out, i * size + j, cast(sum, d))}), name, caps);
+}
+
+TEST_F(Ptx, ProductsOfHalvesRunOnTensorCores) {
+  std::string groups = product_ptx(DType::bf16, 4096, 90, "groups_of_warps");
+  EXPECT_TRUE(contains(groups, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16")) << groups;
+  EXPECT_TRUE(contains(groups, "cp.async.cg.shared.global")) << groups;
+  // What reads the tiles last is done before the sums overwrite them.
+  size_t end = groups.rfind("wgmma.wait_group.sync.aligned 0;");
+  ASSERT_NE(end, std::string::npos);
+  EXPECT_LT(groups.find("bar.sync", end), groups.find("st.shared"));
+  std::string warps = product_ptx(DType::f16, 4096, 80, "warps");
+  EXPECT_TRUE(contains(warps, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32") && contains(warps, "ldmatrix")) << warps;
+  std::string odd = product_ptx(DType::bf16, 1001, 90, "odd");
+  EXPECT_TRUE(contains(odd, "wgmma")) << odd;
+}
+
+TEST_F(Ptx, ProductsOfFloatsShareTiles) {
+  std::string ptx = product_ptx(DType::f32, 4096, 90, "shared_tiles");
+  EXPECT_TRUE(contains(ptx, "ld.shared.v4") && contains(ptx, "fma.rn.f32") && contains(ptx, "cp.async")) << ptx;
+  EXPECT_FALSE(contains(ptx, "mma")) << "float32 is not rounded to tf32";
 }
 
 }  // namespace

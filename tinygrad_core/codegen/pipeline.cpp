@@ -11,6 +11,7 @@
 #include "codegen/linearize.h"
 #include "codegen/lower.h"
 #include "codegen/opt/options.h"
+#include "codegen/stages.h"
 #include "uop/spec.h"
 #include "uop/symbolic.h"
 
@@ -63,17 +64,17 @@ void describe(const std::vector<UOp*>& linear, ProgramInfo* info) {
       case Op::VAR: info->scalars = std::max(info->scalars, static_cast<int>(u->arg.i) + 1); break;
       case Op::LOCAL:
         if (locals.size() <= number) locals.resize(number + 1);
-        locals[number] = const_int(u->src[0]) * itemsize(u->dtype);
+        locals[number] = std::max(locals[number], const_int(u->src[0]) * itemsize(u->dtype));
         break;
       case Op::RANGE:
         if (range_axis(u) == Axis::Global) info->groups *= const_int(u->src[0]);
         if (range_axis(u) == Axis::Local) info->lanes *= const_int(u->src[0]);
         break;
-      case Op::LOAD: case Op::STORE: {
-        UOp* array = u->src[0]->src[0];
+      case Op::LOAD: case Op::STORE: case Op::COPY: {
+        UOp* array = u->src[u->is(Op::COPY) ? 1 : 0]->src[0];
         while (array->is(Op::AFTER)) array = array->src[0];
         if (array->is(Op::PARAM))
-          (u->is(Op::LOAD) ? info->params[static_cast<size_t>(array->arg.i)].read
+          (!u->is(Op::STORE) ? info->params[static_cast<size_t>(array->arg.i)].read
                            : info->params[static_cast<size_t>(array->arg.i)].written) = true;
         break;
       }
@@ -144,7 +145,7 @@ Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags) {
     if (spec >= 2) expect_valid(verify_nodes(sink), p.info, row.name);
   }
   auto begin = std::chrono::steady_clock::now();
-  p.linear = linearize(sink, local_lanes(toposort({&sink, 1})));
+  p.linear = stage_copies(linearize(sink, local_lanes(toposort({&sink, 1}))), caps);
   describe(p.linear, &p.info);
   TINY_LOG(3, pass, "{}: linearize {:.0f} us, {} instructions", p.info.name, microseconds_since(begin), p.linear.size());
   TINY_LOG(6, graph, "{} linear:\n{}", p.info.name, listing(p.linear));

@@ -115,6 +115,8 @@ void Splitter::lanes(UOp* r, int64_t lanes) {
   sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
 }
 
+UOp* Splitter::inner_loop(UOp* extent, Axis axis) { return make_range(extent, numbers_.after(RangeNumbers::kInnermost), axis); }
+
 UOp* Splitter::local_array(DType d, int64_t n) { return node(Op::LOCAL, d, {index_const(n)}, Arg(locals_++)); }
 
 /// A substitution that puts `element` in the place of the axis.
@@ -133,7 +135,7 @@ UOp* Splitter::fold_lanes_of_group(Op op, UOp* partial, UOp* lane) {
   TINY_ASSERT(lanes % sums == 0, "the lanes of a workgroup are a power of two");
   auto load = [&](UOp* array, U i) { return node(Op::LOAD, d, {node(Op::INDEX, d, {array, i})}); };
   auto fold = [&](UOp* array, UOp* store, int64_t n, auto index) {
-    U j = make_range(index_const(n), numbers_.after(RangeNumbers::kInnermost), Axis::Reduce);
+    U j = inner_loop(index_const(n), Axis::Reduce);
     return node(Op::FOLD, d, {load(node(Op::AFTER, d, {array, store}, {}, 1), index(j)), j}, Arg(static_cast<int64_t>(op)));
   };
   auto store = [&](UOp* array, U i, UOp* v) { return node(Op::STORE, DType::void_, {node(Op::INDEX, d, {array, i}), v}); };

@@ -31,6 +31,12 @@ class Splitter {
  public:
   explicit Splitter(UOp* sink);
   UOp* sink() const { return sink_; }
+  /// `sink`, made of the kernel's parts, in its place.
+  void replace_kernel(UOp* sink) { sink_ = sink; }
+  /// A new loop, inside all others that it has to do with.
+  UOp* inner_loop(UOp* extent, Axis axis);
+  /// A new LOCAL array.
+  UOp* local_array(DType d, int64_t n);
 
   /// Runs Global range `r` in the groups of a Global range of ceil(extent / size) turns and a Loop inside it over `size` elements (fewer in
   /// the last), and returns the Loop. A size of the whole extent makes `r` a Loop; of 1 changes nothing. `inner_number`: the Loop's, if not
@@ -61,7 +67,6 @@ class Splitter {
   void replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* lane);
   UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane);
   UOp* fold_lanes_of_group(Op op, UOp* partial, UOp* lane);
-  UOp* local_array(DType d, int64_t n);
   UOp* guarded(UOp* store, UOp* condition);
   void apply(UOp* from, UOp* to);
 

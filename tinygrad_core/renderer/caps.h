@@ -13,6 +13,9 @@ struct Caps {
   bool has_local = false;      // workgroups have lanes, local memory and barriers (GPUs)
   int64_t max_local = 0;       // lanes of a workgroup at most
   int64_t local_bytes = 65536; // scratch of one workgroup
+  int64_t block_bytes = 0;     // scratch of one workgroup that computes a block of a matrix product (codegen/block.h); 0: there are none
+  int tensor_cores = 0;        // of NVIDIA: 80: instructions of a warp (mma.sync); 90: also of four (wgmma)
+  bool async_copies = false;   // COPY from global to local memory
   int64_t l1_bytes = 32768, l2_bytes = 524288;
   bool has_fma = false;        // MULACC in one rounding
   bool has_f16 = false;        // converts f16 in hardware

@@ -33,7 +33,7 @@ inline std::vector<int64_t> local_offsets(const Program& p) {
   for (UOp* u : p.linear) {
     if (!u->is(Op::LOCAL)) continue;
     if (static_cast<size_t>(u->arg.i) >= sizes.size()) sizes.resize(u->arg.i + 1);
-    sizes[u->arg.i] = const_int(u->src[0]) * itemsize(u->dtype);
+    sizes[u->arg.i] = std::max(sizes[u->arg.i], const_int(u->src[0]) * itemsize(u->dtype));
   }
   int64_t at = 0;
   for (int64_t n : sizes) out.push_back(at), at += (n + kScratchAlign - 1) / kScratchAlign * kScratchAlign;

@@ -1,7 +1,10 @@
 #ifdef TINY_HAVE_LLVM
 #include "renderer/llvm_emit.h"
 
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/MDBuilder.h>
+
+#include "uop/symbolic.h"
 
 namespace tiny {
 using llvm::BasicBlock, llvm::Type, llvm::Value;
@@ -98,8 +101,12 @@ LlvmEmitter::Loop LlvmEmitter::open_loop(Value* begin, Value* extent, bool may_b
 
 void LlvmEmitter::close_loop(const Loop& l) {
   Value* next = b_.CreateAdd(l.counter, llvm::ConstantInt::get(l.counter->getType(), 1), "next", true, true);
-  l.counter->addIncoming(next, b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpSLT(next, l.extent), l.body, l.exit);
+  if (l.once) {
+    b_.CreateBr(l.exit);
+  } else {
+    l.counter->addIncoming(next, b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateICmpSLT(next, l.extent), l.body, l.exit);
+  }
   b_.SetInsertPoint(l.exit);
 }
 
@@ -127,6 +134,9 @@ void LlvmEmitter::emit(UOp* u) {
     case Op::BARRIER:
       if (caps_.has_local) barrier();
       return;
+    case Op::COPY: return copy_async(u);
+    case Op::COMMIT: return void(intrinsic(llvm::Intrinsic::nvvm_cp_async_commit_group));
+    case Op::WAIT: return wait_for_copies(u->arg.i);
     case Op::LANE:
       if (!u->src[0]->is(Op::ACC)) return;  // an accumulator's lane is read here, others where they are used
       values_[u->slot] = emit_value(u);
@@ -138,6 +148,7 @@ void LlvmEmitter::emit(UOp* u) {
       extent = b_.CreateSExtOrTrunc(extent, type(u->dtype));
       bool may_be_empty = !u->src[0]->is(Op::CONST) || const_int(u->src[0]) <= 0;
       Loop l = open_loop(llvm::ConstantInt::get(extent->getType(), 0), extent, may_be_empty);
+      l.once = caps_.has_local && u->src[0]->is(Op::CAST) && is_bool(u->src[0]->src[0]->dtype);
       loops_[u->slot] = l, values_[u->slot] = l.counter;
       return;
     }
@@ -146,9 +157,12 @@ void LlvmEmitter::emit(UOp* u) {
       TINY_ASSERT(r->is(Op::RANGE), "END of what is no loop");
       if (loops_[r->slot].body) close_loop(loops_[r->slot]);
       transposed_.clear();
+      if (fixed_sums_ && std::find(fixed_sums_->src + 1, fixed_sums_->src + fixed_sums_->nsrc, r) != fixed_sums_->src + fixed_sums_->nsrc)
+        finish_fixed_sums();
       return;
     }
     case Op::ACC: {
+      if (u == fixed_sums_) return start_fixed_sums();
       llvm::IRBuilder<>::InsertPointGuard guard(b_);
       b_.SetInsertPoint(entry_);
       values_[u->slot] = b_.CreateAlloca(type(u->dtype, u->numel), nullptr, "acc");
@@ -159,7 +173,9 @@ void LlvmEmitter::emit(UOp* u) {
       if (is_array(u)) return;
       [[fallthrough]];
     default: values_[u->slot] = emit_value(u); return;
-    case Op::UPDATE: break;
+    case Op::UPDATE:
+      if (u->src[0] == fixed_sums_) return;
+      break;
   }
   // ACC and UPDATE assign
   UOp* acc = u->is(Op::ACC) ? u : u->src[0];
@@ -176,7 +192,8 @@ Value* LlvmEmitter::emit_value(UOp* u) {
       l->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
       return l;
     }
-    case Op::AFTER: return value(u->src[0]);
+    case Op::AFTER: return u->src[0] == fixed_sums_ ? read_fixed_sums() : value(u->src[0]);
+    case Op::BLOCK: return block(u);
     case Op::LOAD: return load(u);
     case Op::FOLDLANES: return fold_lanes(u);
     case Op::LANE: return b_.CreateExtractElement(value(u->src[0]), u->arg.i);
@@ -233,11 +250,19 @@ Value* LlvmEmitter::load(UOp* u) {
   return phi;
 }
 
+/// GPUs trap on, or split, a wide access that is not known to be aligned; arrays themselves are.
+llvm::Align LlvmEmitter::alignment(const Access& a) const {
+  int64_t size = itemsize(a.array->dtype), elements = 1;
+  if (caps_.has_local && a.index->numel == 1)
+    while (elements < a.lanes && elements * size < 16 && known_factor(a.index) % (2 * elements) == 0) elements *= 2;
+  return llvm::Align(static_cast<uint64_t>(size * elements));
+}
+
 /// A load whose gate, if any, is one bit a lane.
 Value* LlvmEmitter::load_lanes(const Access& a) {
   DType d = a.array->dtype;
   Type *element = memory_type(d), *vector = memory_type(d, a.lanes);
-  llvm::Align align(itemsize(d));
+  llvm::Align align = alignment(a);
   Value* other = nullptr;
   if (a.gate) other = a.other ? to_memory(value(a.other, a.lanes), d) : llvm::Constant::getNullValue(vector);
   if (a.index->numel == 1) {
@@ -275,7 +300,7 @@ void LlvmEmitter::store(UOp* u) {
 
 void LlvmEmitter::store_lanes(const Access& a) {
   DType d = a.array->dtype;
-  llvm::Align align(itemsize(d));
+  llvm::Align align = alignment(a);
   Value* v = to_memory(value(a.value, a.lanes), d);
   if (a.index->numel == 1) {
     Value* p = pointer(a.array, value(a.index));

@@ -24,12 +24,28 @@ class LlvmEmitter {
     llvm::BasicBlock *body, *exit;
     llvm::PHINode* counter;
     llvm::Value* extent;
+    bool once = false;  // an "if": at most one turn
   };
 
   // ---- llvm_gpu.cpp: the frame of a GPU kernel
   void open_gpu_kernel();
   void barrier();
   llvm::Value* intrinsic(llvm::Intrinsic::ID id);
+
+  // ---- llvm_blocks.cpp: blocks of matrix products on GPUs
+  void find_fixed_sums();
+  llvm::Value* assembly(const std::string& text, const std::string& constraints, llvm::ArrayRef<llvm::Value*> operands,
+                        llvm::Type* result = nullptr);
+  void start_fixed_sums();
+  void finish_fixed_sums();
+  llvm::Value* read_fixed_sums();
+  llvm::Value* block(UOp* u);
+  llvm::Value* block_of_lanes(UOp* u);
+  llvm::Value* block_of_warps(UOp* u);
+  void block_of_warp_groups(UOp* u);
+  llvm::Value* tile_address(UOp* index);
+  void copy_async(UOp* u);
+  void wait_for_copies(int64_t left);
 
   // ---- llvm_emit.cpp: control, memory
   void open_function();
@@ -43,6 +59,7 @@ class LlvmEmitter {
   void store(UOp* u);
   llvm::Value* load_lanes(const Access& a);
   void store_lanes(const Access& a);
+  llvm::Align alignment(const Access& a) const;
   llvm::Value* pointer(UOp* array, llvm::Value* index);
   llvm::Instruction* tag(llvm::Instruction* access, UOp* array);
   llvm::Value* index_lane(UOp* index, int64_t lane);
@@ -80,6 +97,8 @@ class LlvmEmitter {
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
   llvm::Value* scratch_ = nullptr;      // of the workgroup: LOCAL arrays
+  llvm::GlobalVariable* shared_ = nullptr;  // GPUs: the same, in its address space
+  UOp* fixed_sums_ = nullptr;           // ACC whose values have registers that this names, as wgmma needs
   std::vector<llvm::Value*> vars_;      // GPUs: by VAR number, as i64
   llvm::BasicBlock* entry_ = nullptr;
   std::vector<llvm::Value*> values_;    // by slot; an ACC's is its alloca

@@ -10,6 +10,7 @@ using llvm::BasicBlock, llvm::Type, llvm::Value;
 
 namespace {
 constexpr unsigned kSharedSpace = 3;  // NVPTX and AMDGPU agree
+constexpr uint64_t kTileAlign = 1024;  // of swizzled tiles: their blocks are exchanged by bits of the address
 }
 
 Value* LlvmEmitter::intrinsic(llvm::Intrinsic::ID id) { return b_.CreateIntrinsic(id, llvm::ArrayRef<Type*>(), llvm::ArrayRef<Value*>()); }
@@ -29,13 +30,16 @@ void LlvmEmitter::open_gpu_kernel() {
     function_->addParamAttr(static_cast<unsigned>(i), llvm::Attribute::NoAlias);
   }
   for (size_t i = param_count_; i < types.size(); ++i) vars_.push_back(function_->getArg(static_cast<unsigned>(i)));
-  if (program_.info.scratch_bytes) {
-    auto* bytes = llvm::ArrayType::get(b_.getInt8Ty(), static_cast<uint64_t>(program_.info.scratch_bytes));
-    auto* shared = new llvm::GlobalVariable(module_, bytes, false, llvm::GlobalValue::InternalLinkage, llvm::PoisonValue::get(bytes),
-                                            program_.info.name + "_scratch", nullptr, llvm::GlobalValue::NotThreadLocal, kSharedSpace);
-    shared->setAlignment(llvm::Align(kScratchAlign));
-    scratch_ = llvm::ConstantExpr::getAddrSpaceCast(shared, b_.getPtrTy());
+  if (int64_t n = program_.info.scratch_bytes) {
+    bool dynamic = n > kStaticScratch;
+    auto* bytes = llvm::ArrayType::get(b_.getInt8Ty(), dynamic ? 0 : static_cast<uint64_t>(n));
+    shared_ = new llvm::GlobalVariable(module_, bytes, false, dynamic ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
+                                       dynamic ? nullptr : llvm::PoisonValue::get(bytes), program_.info.name + "_scratch", nullptr,
+                                       llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+    shared_->setAlignment(llvm::Align(kTileAlign));
+    scratch_ = llvm::ConstantExpr::getAddrSpaceCast(shared_, b_.getPtrTy());
   }
+  find_fixed_sums();
   entry_ = BasicBlock::Create(context_, "entry", function_);
   make_alias_scopes();
   b_.SetInsertPoint(BasicBlock::Create(context_, "start", function_));

@@ -33,7 +33,8 @@ std::unique_ptr<Compiler> make_llvm_compiler(const Caps& caps);
 
 /// PTX for caps.target, "sm_90:ptx83" (architecture, version of the language), made by LLVM; null when it was built without NVPTX. One
 /// function of the buffers, then the scalars as 8 bytes each; workgroups are blocks in x, lanes threads in x; LOCAL arrays in static shared
-/// memory.
+/// memory, and in dynamic shared memory if they take more than kStaticScratch bytes.
+inline constexpr int64_t kStaticScratch = 48 << 10;
 std::unique_ptr<Compiler> make_ptx_compiler(const Caps& caps);
 
 /// Text IR (print of the linear list), for the interpreter.

@@ -133,8 +133,11 @@ int condition_contraction(Work& w, int product, int64_t columns, DType dtype, co
   bool changed = false;
   int base[2] = {o[0].base, o[1].base};
   int64_t offset[2] = {o[0].view.offset, o[1].view.offset};
+  // Tensor cores multiply them as they are.
+  auto is_half = [&](int n) { return w[n].dtype == DType::bf16 || w[n].dtype == DType::f16; };
+  bool narrow = caps.tensor_cores && is_half(base[0]) && w[base[0]].dtype == w[base[1]].dtype;
   for (int side = 0; side < 2; ++side) {
-    if (o[side].widened && reuse[side] >= kReuse) {
+    if (o[side].widened && !narrow && reuse[side] >= kReuse) {
       int wide = w.add(Op::CAST, dtype, w[base[side]].numel, {}, {base[side]});
       base[side] = w.add(Op::CONTIGUOUS, dtype, w[wide].numel, {}, {wide});
       o[side].widened = false, changed = true;

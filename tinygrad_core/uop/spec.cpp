@@ -97,6 +97,13 @@ const char* memory_fault(const UOp* u) {
       if ((u->nsrc != 2 && u->nsrc != 3) || !first->is(Op::INDEX)) return "STORE takes INDEX, value and perhaps a gate";
       if (u->dtype != DType::void_ || u->src[1]->dtype != first->dtype) return "STORE is void, and its value has the dtype of its INDEX";
       return unless(gate_at(u, 2) && lanes_agree(u), "gate or lanes of a STORE");
+    case Op::BLOCK:
+      if (u->nsrc != 3 || !first->is(Op::INDEX) || !u->src[1]->is(Op::INDEX)) return "BLOCK takes two INDEXes and sums";
+      if (first->dtype != u->src[1]->dtype) return "the operands of a BLOCK have one dtype";
+      return unless(u->dtype == DType::f32 && u->src[2]->dtype == DType::f32 && (scalar(u->src[2]) || u->src[2]->numel == u->numel), "the sums of a BLOCK are f32");
+    case Op::COPY:
+      if ((u->nsrc != 2 && u->nsrc != 3) || !first->is(Op::INDEX) || !u->src[1]->is(Op::INDEX)) return "COPY takes two INDEXes, perhaps a gate";
+      return unless(u->dtype == DType::void_ && first->dtype == u->src[1]->dtype && gate_at(u, 2), "COPY is void, between arrays of one dtype");
     case Op::AFTER:
       return unless((is_array(u) || first->is(Op::ACC)) && u->dtype == first->dtype, "AFTER orders an array or an accumulator");
     default: return nullptr;
@@ -145,6 +152,7 @@ bool allowed_in_ast(Op op) {
   switch (op) {
     case Op::LANES: case Op::FOLDLANES: case Op::LANE: case Op::STACK: return false;
     case Op::ACC: case Op::UPDATE: case Op::END: case Op::BARRIER: return false;
+    case Op::BLOCK: case Op::COPY: case Op::COMMIT: case Op::WAIT: return false;
     default: return true;
   }
 }
@@ -237,7 +245,7 @@ class LinearCheck {
 
   /// Sources come first, in loops that are still open. ACC names loops that open later; AFTER and BARRIER look back into closed ones.
   std::string order_fault(const UOp* u) {
-    bool looks_back = u->is(Op::AFTER) || u->is(Op::BARRIER);
+    bool looks_back = u->is(Op::AFTER) || u->is(Op::BARRIER) || u->is(Op::COMMIT) || u->is(Op::WAIT);
     for (int i = 0; i < u->nsrc; ++i) {
       const UOp* s = u->src[i];
       if (u->is(Op::ACC) && i > 0) continue;

@@ -156,7 +156,7 @@ UOp* apply_options(UOp* sink, const Caps& caps, int flags) {
   Analysis a(splitter.sink());
   if (!(flags & kNoOptions) && !a.loops.empty()) {
     if (caps.has_local) {
-      if (!apply_tiles_of_lanes(splitter, a, caps)) apply_lanes(splitter, a, caps);
+      if (!apply_blocks(splitter, a, caps) && !apply_tiles_of_lanes(splitter, a, caps)) apply_lanes(splitter, a, caps);
     } else if (!apply_contraction(splitter, a, caps)) {
       apply_rows(splitter, a, caps);
     }

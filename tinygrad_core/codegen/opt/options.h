@@ -30,7 +30,9 @@ void make_groups(Splitter& splitter, std::vector<GroupRange> order, double work,
 bool apply_contraction(Splitter& splitter, Analysis& a, const Caps& caps);
 /// Elementwise kernels, reductions of rows or columns, scans, scatters.
 void apply_rows(Splitter& splitter, Analysis& a, const Caps& caps);
-/// True if it applied: the kernel is a contraction and its workgroups compute blocks of it.
+/// True if it applied: the kernel is a contraction and its workgroups compute blocks of it from tiles in local memory.
+bool apply_blocks(Splitter& splitter, Analysis& a, const Caps& caps);
+/// True if it applied: the kernel is a contraction and its workgroups compute blocks of it, read straight from global memory.
 bool apply_tiles_of_lanes(Splitter& splitter, Analysis& a, const Caps& caps);
 /// Lanes of workgroups, for targets that have them.
 void apply_lanes(Splitter& splitter, Analysis& a, const Caps& caps);

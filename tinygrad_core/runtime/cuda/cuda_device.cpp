@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "renderer/failure.h"
+#include "renderer/renderer.h"
 #include "runtime/builtin/sort.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/open.h"
@@ -94,11 +95,16 @@ class CudaExecutable final : public Executable {
     context_.use();
     check(driver().cuModuleLoadData(&module_, cubin.data()), "cuModuleLoadData", info.name.c_str());
     check(driver().cuModuleGetFunction(&function, module_, info.name.c_str()), "cuModuleGetFunction", info.name.c_str());
+    if (info.scratch_bytes > kStaticScratch) {
+      dynamic_bytes = static_cast<unsigned>(info.scratch_bytes);
+      check(driver().cuFuncSetAttribute(function, kMaxDynamicShared, static_cast<int>(dynamic_bytes)), "cuFuncSetAttribute", info.name.c_str());
+    }
     if (info.groups > INT32_MAX)
       throw Error(ErrorKind::NotImplemented, fmt::format("{}: {} workgroups are too many", info.name, info.groups));
   }
   ~CudaExecutable() override { driver().cuModuleUnload(module_); }
   Function function = nullptr;
+  unsigned dynamic_bytes = 0;  // of shared memory
 
  private:
   const ContextUser& context_;
@@ -109,13 +115,17 @@ class CudaDevice final : public Device {
  public:
   CudaDevice(int index, int ordinal) : Device("CUDA", index), context_(ordinal) {
     context_.use();
-    caps_.target = fmt::format("sm_{}{}:{}", context_.attribute(kMajor), context_.attribute(kMinor), kPtxVersion);
+    int architecture = context_.attribute(kMajor) * 10 + context_.attribute(kMinor);
+    caps_.tensor_cores = architecture == 90 ? 90 : architecture >= 80 ? 80 : 0;
+    caps_.async_copies = architecture >= 80;
+    caps_.target = fmt::format("sm_{}{}:{}", architecture, architecture == 90 ? "a" : "", kPtxVersion);  // a: with wgmma
     caps_.vector_bytes = 16;
     caps_.registers = 64;
     caps_.threads = context_.attribute(kMultiprocessors);
     caps_.has_local = true;
     caps_.max_local = context_.attribute(kThreadsPerBlock);
     caps_.local_bytes = context_.attribute(kSharedPerBlock);
+    caps_.block_bytes = context_.attribute(kSharedPerBlockOptIn);
     caps_.l2_bytes = context_.attribute(kL2Bytes);
     caps_.has_fma = caps_.has_f16 = true;
     compiler_ = std::make_unique<CudaCompiler>(context_, caps_);
@@ -249,8 +259,8 @@ class CudaDevice final : public Device {
       for (size_t i = 0; i < k.info.params.size(); ++i) parameters.push_back(const_cast<void**>(buffers + i));
       const uint64_t* scalars = work.scalars.data() + l.first_scalar;
       for (int i = 0; i < k.info.scalars; ++i) parameters.push_back(const_cast<uint64_t*>(scalars + i));
-      check(driver().cuLaunchKernel(k.function, static_cast<unsigned>(k.info.groups), 1, 1, static_cast<unsigned>(k.info.lanes), 1, 1, 0,
-                                    stream_, parameters.data(), nullptr),
+      check(driver().cuLaunchKernel(k.function, static_cast<unsigned>(k.info.groups), 1, 1, static_cast<unsigned>(k.info.lanes), 1, 1,
+                                    k.dynamic_bytes, stream_, parameters.data(), nullptr),
             "cuLaunchKernel", k.info.name.c_str());
     } else if (l.builtin == &builtin_argsort) {
       sort_on_host(l, buffers);

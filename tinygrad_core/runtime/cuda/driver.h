@@ -18,8 +18,9 @@ using LinkState = struct LinkTag*;
 inline constexpr Result kOutOfMemory = 2, kNotReady = 600;
 
 enum Attribute : int {
-  kMultiprocessors = 16, kMajor = 75, kMinor = 76, kL2Bytes = 38, kSharedPerBlock = 8, kThreadsPerBlock = 1,
+  kMultiprocessors = 16, kMajor = 75, kMinor = 76, kL2Bytes = 38, kSharedPerBlock = 8, kThreadsPerBlock = 1, kSharedPerBlockOptIn = 97,
 };
+enum FunctionAttribute : int { kMaxDynamicShared = 8 };
 
 /// The functions used, by their names with the version that the driver exports.
 #define TINY_CUDA_FUNCTIONS(F) \
@@ -40,6 +41,7 @@ enum Attribute : int {
   F(cuModuleLoadData, (Module* module, const void* image)) \
   F(cuModuleUnload, (Module module)) \
   F(cuModuleGetFunction, (Function* function, Module module, const char* name)) \
+  F(cuFuncSetAttribute, (Function function, int attribute, int value)) \
   F(cuLaunchKernel, (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
                      unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters, void** extra)) \
   F(cuLaunchHostFunc, (Stream stream, void (*function)(void*), void* argument)) \

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <optional>
 
 #include "base/error.h"
+#include "codegen/block.h"
 #include "unordered_dense/unordered_dense.h"
 #include "uop/eval.h"
 
@@ -33,7 +35,8 @@ struct Step {
   Place to;
   SmallVec<Place, 3> from;
   int64_t arg = 0;
-  int array = -1;        // LOAD, STORE
+  int array = -1;        // LOAD, STORE, BLOCK; COPY: to
+  int from_array = -1;   // COPY. Its `from` = index to, index from, gate
   bool gated = false;    // LOAD: from = index, gate, other. STORE: from = index, value, gate
   int match = -1;        // RANGE and END: the other one
 };
@@ -80,6 +83,8 @@ struct Interpreter::Code {
   void translate_range(const UOp* u);
   void translate_access(const UOp* u);
   void translate_after(const UOp* u);
+  void translate_block(const UOp* u);
+  void translate_copy(const UOp* u);
 };
 
 void Interpreter::Code::translate(const UOp* u) {
@@ -121,7 +126,9 @@ void Interpreter::Code::translate(const UOp* u) {
       s.to = make_place(u);
       return;
     }
-    case Op::BARRIER: return void(add(u));
+    case Op::BARRIER: case Op::COMMIT: case Op::WAIT: return void(add(u));
+    case Op::BLOCK: return translate_block(u);
+    case Op::COPY: return translate_copy(u);
     case Op::VAR:
     case Op::LANES:
     case Op::LANE:
@@ -164,6 +171,22 @@ void Interpreter::Code::translate_access(const UOp* u) {
               fmt::format("{}: dtype differs from that of the array:\n{}", info.name, print(u)));
 }
 
+void Interpreter::Code::translate_block(const UOp* u) {
+  Step& s = add(u);
+  s.array = array_of.at(u->src[0]->src[0]);
+  TINY_ASSERT(array_of.at(u->src[1]->src[0]) == s.array, info.name + ": the tiles of a BLOCK in two arrays");
+  for (const UOp* x : {u->src[0]->src[1], u->src[1]->src[1], u->src[2]}) s.from.push_back(place(x));
+  s.to = make_place(u);
+}
+
+void Interpreter::Code::translate_copy(const UOp* u) {
+  Step& s = add(u);
+  s.array = array_of.at(u->src[0]->src[0]), s.from_array = array_of.at(u->src[1]->src[0]);
+  s.from.push_back(place(u->src[0]->src[1])), s.from.push_back(place(u->src[1]->src[1]));
+  if ((s.gated = u->nsrc == 3)) s.from.push_back(place(u->src[2]));
+  s.to.lanes = static_cast<int>(u->numel);
+}
+
 void Interpreter::Code::translate_after(const UOp* u) {
   if (auto array = array_of.find(u->src[0]); array != array_of.end()) {
     int number = array->second;
@@ -200,6 +223,7 @@ class Interpreter::Run {
     writers_.resize(code.arrays.size());
     registers_.resize(static_cast<size_t>(code.registers) * lanes_);
     asleep_.assign(lanes_, -1);
+    batches_.resize(lanes_);
     for (int lane = 0; lane < lanes_; ++lane) {
       for (const Fixed& c : code.constants) reg(lane, c.at) = c.value;
       set_digits(code.locals, lane, lane);
@@ -208,6 +232,7 @@ class Interpreter::Run {
 
   void group(int64_t number) {
     for (int lane = 0; lane < lanes_; ++lane) set_digits(code_.globals, number, lane);
+    for (auto& batches : batches_) batches.assign(1, {});
     for (size_t a = 0; a < code_.arrays.size(); ++a) {
       const Array& array = code_.arrays[a];
       if (!array.local) continue;
@@ -229,9 +254,10 @@ class Interpreter::Run {
     const Step& s = code_.steps[at];
     if (s.op == Op::RANGE) return begin_loop(s, at);
     if (s.op == Op::END) return end_loop(s, at);
-    if (s.op == Op::BARRIER) {
+    if (s.op == Op::BARRIER || s.op == Op::BLOCK)
       for (int lane = 0; lane < lanes_; ++lane)
         if (asleep_[lane] >= 0) fail(fmt::format("lane {} never reaches a barrier that others wait at", lane));
+    if (s.op == Op::BARRIER) {
       for (auto& w : writers_) std::fill(w.begin(), w.end(), -1);
       return at + 1;
     }
@@ -282,6 +308,10 @@ class Interpreter::Run {
       case Op::ACC:
       case Op::UPDATE:
       case Op::AFTER: return copy(s, lane);
+      case Op::BLOCK: return block(s, lane);
+      case Op::COPY: return start_copy(s, lane);
+      case Op::COMMIT: return void(batches_[lane].emplace_back());
+      case Op::WAIT: return finish_copies(lane, static_cast<size_t>(s.arg));
       default: return elementwise(s, lane);
     }
   }
@@ -315,14 +345,62 @@ class Interpreter::Run {
     }
   }
 
+  /// Sums of exact products, rounded once: hardware rounds more often, in an order of its own.
+  void block(const Step& s, int lane) {
+    const Block b = Block::unpack(Arg(s.arg));
+    const DType d = code_.arrays[s.array].dtype;
+    auto operand = [&](int side, int64_t row, int64_t k) {
+      int64_t at = reg(lane, s.from[side].at).i + b.offset<int64_t>(side, row, k);
+      uint64_t bits = 0;
+      std::memcpy(&bits, address(s, at, "reads"), static_cast<size_t>(itemsize(d)));
+      check_written(s, at, lane);
+      return from_storage_bits(bits, d).f;
+    };
+    for (int i = 0; i < s.to.lanes; ++i) {
+      auto at = b.position<int64_t>(lane, i);
+      double sum = reg(lane, s.from[2].lane(i)).f;
+      for (int64_t k = 0; k < b.depth; ++k) sum += operand(0, at.row, k) * operand(1, at.column, k);
+      reg(lane, s.to.at + i) = const_arg(DType::f32, sum);
+    }
+  }
+
+  struct Copied {
+    int array;
+    int64_t element;
+    uint64_t bits;
+  };
+  /// What a COPY has read is in local memory no sooner than the lane waits for it.
+  void start_copy(const Step& s, int lane) {
+    const int64_t size = itemsize(code_.arrays[s.array].dtype), to = reg(lane, s.from[0].at).i, from = reg(lane, s.from[1].at).i;
+    for (int i = 0; i < s.to.lanes; ++i) {
+      uint64_t bits = 0;
+      if (!s.gated || reg(lane, s.from[2].at).i)
+        std::memcpy(&bits, address(s.from_array, from + i, "reads"), static_cast<size_t>(size));
+      address(s.array, to + i, "writes");
+      batches_[lane].back().push_back({s.array, to + i, bits});
+    }
+  }
+
+  /// The last batch is open: COMMIT begins another.
+  void finish_copies(int lane, size_t left) {
+    auto& batches = batches_[lane];
+    for (; batches.size() > left + 1; batches.pop_front())
+      for (const Copied& c : batches.front()) {
+        const int64_t size = itemsize(code_.arrays[c.array].dtype);
+        std::memcpy(memory_[c.array] + c.element * size, &c.bits, static_cast<size_t>(size));
+        if (lanes_ > 1) writers_[c.array][static_cast<size_t>(c.element)] = lane;
+      }
+  }
+
   int64_t element(const Step& s, int lane, int i) { return reg(lane, s.from[0].lane(i)).i + (s.from[0].lanes == 1 ? i : 0); }
 
-  char* address(const Step& s, int64_t element, const char* verb) {
-    const Array& a = code_.arrays[s.array];
+  char* address(const Step& s, int64_t element, const char* verb) { return address(s.array, element, verb); }
+  char* address(int array, int64_t element, const char* verb) {
+    const Array& a = code_.arrays[array];
     if (element < 0 || element >= a.length)
       fail(fmt::format("{} element {} of {} {}, which has {} of {}", verb, element, a.local ? "local array" : "buffer", a.number, a.length,
                        info(a.dtype).name));
-    return memory_[s.array] + element * itemsize(a.dtype);
+    return memory_[array] + element * itemsize(a.dtype);
   }
 
   void load(const Step& s, int lane) {
@@ -370,6 +448,7 @@ class Interpreter::Run {
   std::vector<char*> memory_;                    // by array
   std::vector<std::unique_ptr<char[]>> local_;
   std::vector<std::vector<int>> writers_;        // of local arrays, by element: who wrote it since the last barrier, or -1
+  std::vector<std::deque<std::vector<Copied>>> batches_;  // of COPYs, by lane
   std::vector<int> asleep_;                      // by lane: step of the loop that it has left before the others, or -1
 };
 

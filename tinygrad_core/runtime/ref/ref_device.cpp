@@ -24,6 +24,8 @@ class RefDevice final : public HostDevice {
       caps_.target = "ref:local";
       caps_.has_local = true;
       caps_.max_local = 64;
+      caps_.block_bytes = caps_.local_bytes;
+      caps_.async_copies = true;
     }
   }
   Compiler& compiler() override { return *compiler_; }

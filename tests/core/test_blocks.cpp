@@ -30,8 +30,9 @@ TEST(Blocks, ArgumentsSurvivePacking) {
 }
 
 TEST(Blocks, EveryElementHasOnePlaceAndEverySumOneLane) {
-  for (Block b : {Block{Engine::Lanes, {128, 128}, 16, {4, 2}}, Block{Engine::Lanes, {32, 32}, 16, {2, 1}}, Block{Engine::Warps, {128, 128}, 64, {2, 4}},
-                  Block{Engine::WarpGroups, {128, 256}, 64, {2, 1}}, Block{Engine::WarpGroups, {128, 64}, 64, {1, 1}}})
+  for (Block b : {Block{Engine::Lanes, {128, 128}, 16, {4, 2}}, Block{Engine::Lanes, {32, 32}, 16, {2, 1}},
+                  Block{Engine::Warps, {128, 128}, 64, {2, 4}}, Block{Engine::WarpGroups, {128, 256}, 64, {2, 1}},
+                  Block{Engine::WarpGroups, {128, 64}, 64, {1, 1}}})
     for (bool k_inner : {true, false}) {
       b.k_inner[0] = b.k_inner[1] = k_inner;
       for (int side : {0, 1}) {
@@ -91,7 +92,8 @@ void expect_product(const Product& p, const Caps& caps, Engine engine) {
                   in[1].get(z * p.n * p.k + (p.b_transposed ? j * p.k + r : r * p.n + j)).f;
         if (p.activation) want = std::max(0.0, want + in[2].get(j).f);
         double got = l.buffers[3].get((z * p.m + i) * p.n + j).f;
-        ASSERT_NEAR(got, want, allowed * std::max(4.0, std::fabs(want))) << "engine " << static_cast<int>(engine) << " batch " << z << " row " << i << " column " << j;
+        ASSERT_NEAR(got, want, allowed * std::max(4.0, std::fabs(want)))
+            << "engine " << static_cast<int>(engine) << " batch " << z << " row " << i << " column " << j;
       }
 }
 
@@ -165,7 +167,8 @@ TEST(Blocks, SeveralRangesOnEachSide) {
 TEST(Blocks, OperandsAndResultsAreExpressions) {
   constexpr int64_t m = 40, n = 24, k = 56;
   AstBuilder t;
-  U a = t.random_param(f32, m * k), b = t.random_param(f32, k * n), rows = t.random_param(f32, m * n), out = t.param(f32, m * n), two = t.param(f32, m * n);
+  U a = t.random_param(f32, m * k), b = t.random_param(f32, k * n), rows = t.random_param(f32, m * n);
+  U out = t.param(f32, m * n), two = t.param(f32, m * n);
   U i = range(m, 0, Axis::Global), j = range(n, 1, Axis::Global), r = range(k, 100, Axis::Reduce);
   U x = alu(Op::EXP, {t.load(a, i * k + r)}), y = t.load(b, r * n + j, lt(r, index_const(50)));
   U sum = t.fold(Op::ADD, x * y, {r});

@@ -6,8 +6,8 @@
 
 namespace tiny {
 
-/// What multiplies. Lanes: each lane's own multiply-adds, f32. Warps and WarpGroups: tensor cores on bf16 or f16 with sums in f32, by 32 lanes
-/// (NVIDIA's mma.sync.m16n8k16) or 128 (wgmma.m64nNk16).
+/// What multiplies. Lanes: each lane's own multiply-adds, f32. Warps and WarpGroups: tensor cores on bf16 or f16 with sums in f32, by 32
+/// lanes (NVIDIA's mma.sync.m16n8k16) or 128 (wgmma.m64nNk16).
 enum class Engine : uint8_t { Lanes, Warps, WarpGroups };
 
 inline int64_t exclusive_or(int64_t a, int64_t b) { return a ^ b; }

@@ -35,8 +35,8 @@ struct ProgramInfo {
 /// * The extent of a Loop or Reduce RANGE (its src0) is a scalar i64 that stands before it: a CONST, or computed, and then the loop may run
 /// zero
 ///   times ("if" is a loop that runs zero times or once). Global and Local extents are CONST.
-/// * LOCAL arrays lie in scratch in the order of their numbers, each at the next multiple of 64 bytes; two of one number in the same place, at
-///   times that a BARRIER separates.
+/// * LOCAL arrays lie in scratch in the order of their numbers, each at the next multiple of 64 bytes; two of one number in the same
+///   place, at times that a BARRIER separates.
 /// * A BLOCK may go on reading its tiles until the next BLOCK is done or its loop has ended: before that nothing is written there until the
 ///   second BARRIER after it.
 /// * ACC is a variable, set to its src0 where it stands (before its loop opens); its other sources only say which loops. Read as a plain

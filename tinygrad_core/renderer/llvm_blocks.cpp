@@ -1,6 +1,6 @@
 // Blocks of matrix products (codegen/block.h) on NVIDIA GPUs: multiply-adds of lanes, mma.sync of warps, wgmma of groups of four warps.
-// Instructions, fragments, descriptors: PTX ISA 8.3, sections "Warp Level Matrix Multiply-Accumulate Instructions" and "Asynchronous Warpgroup
-// Level Matrix Instructions".
+// Instructions, fragments, descriptors: PTX ISA 8.3, sections "Warp Level Matrix Multiply-Accumulate Instructions" and "Asynchronous
+// Warpgroup Level Matrix Instructions".
 #ifdef TINY_HAVE_LLVM
 #include <fmt/format.h>
 #include <llvm/IR/InlineAsm.h>
@@ -23,7 +23,9 @@ struct Number {
   llvm::IRBuilder<>* b;
   Value* v;
 };
-Number binary(Number a, llvm::Instruction::BinaryOps op, int64_t n) { return {a.b, a.b->CreateBinOp(op, a.v, a.b->getInt32(static_cast<uint32_t>(n)))}; }
+Number binary(Number a, llvm::Instruction::BinaryOps op, int64_t n) {
+  return {a.b, a.b->CreateBinOp(op, a.v, a.b->getInt32(static_cast<uint32_t>(n)))};
+}
 Number operator+(Number a, int64_t n) { return n ? binary(a, llvm::Instruction::Add, n) : a; }
 Number operator*(Number a, int64_t n) { return binary(a, llvm::Instruction::Mul, n); }
 Number operator/(Number a, int64_t n) { return binary(a, llvm::Instruction::UDiv, n); }
@@ -48,7 +50,8 @@ Value* LlvmEmitter::assembly(const std::string& text, const std::string& constra
 /// wgmma goes on writing its sums while the program runs on, so they may not be moved: registers with names, not values of LLVM.
 void LlvmEmitter::find_fixed_sums() {
   for (UOp* u : program_.linear)
-    if (u->is(Op::UPDATE) && u->src[1]->is(Op::BLOCK) && Block::unpack(u->src[1]->arg).engine == Engine::WarpGroups) fixed_sums_ = u->src[0];
+    if (u->is(Op::UPDATE) && u->src[1]->is(Op::BLOCK) && Block::unpack(u->src[1]->arg).engine == Engine::WarpGroups)
+      fixed_sums_ = u->src[0];
 }
 
 void LlvmEmitter::start_fixed_sums() {
@@ -141,7 +144,8 @@ Value* LlvmEmitter::block_of_warps(UOp* u) {
       term = term + line;
     }
     Value* byte = b_.CreateAdd(tile_address(u->src[side]), b_.CreateMul(b.offset<Number>(side, row, term).v, b_.getInt32(2)));
-    Intrinsic::ID id = b.k_inner[side] ? Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16 : Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16;
+    Intrinsic::ID id = b.k_inner[side] ? Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16
+                                       : Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16;
     Value* p = b_.CreateGEP(b_.getInt8Ty(), shared_, byte);
     Value* four = b_.CreateIntrinsic(id, {p->getType()}, {p});
     std::vector<Value*> out;
@@ -175,8 +179,8 @@ Value* LlvmEmitter::block_of_warps(UOp* u) {
   return out;
 }
 
-/// Starts this block's products and waits until those of the block before are done. A descriptor names a tile by its address / 16, the strides
-/// / 16 from one group of 64 rows to the next (bits 16 on; tiles with rows side by side) and from 8 lines to the next (bits 32 on), and the
+/// Starts this block's products and waits until those of the block before are done. A descriptor names a tile by its address / 16, the
+/// strides / 16 from one group of 64 rows to the next (bits 16 on; tiles with rows side by side) and from 8 lines to the next (bits 32 on), and the
 /// 128-byte swizzle (1 in bits 62 on).
 void LlvmEmitter::block_of_warp_groups(UOp* u) {
   const Block b = Block::unpack(u->arg);

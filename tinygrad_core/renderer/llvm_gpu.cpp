@@ -33,9 +33,9 @@ void LlvmEmitter::open_gpu_kernel() {
   if (int64_t n = program_.info.scratch_bytes) {
     bool dynamic = n > kStaticScratch;
     auto* bytes = llvm::ArrayType::get(b_.getInt8Ty(), dynamic ? 0 : static_cast<uint64_t>(n));
-    shared_ = new llvm::GlobalVariable(module_, bytes, false, dynamic ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
-                                       dynamic ? nullptr : llvm::PoisonValue::get(bytes), program_.info.name + "_scratch", nullptr,
-                                       llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+    auto linkage = dynamic ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage;
+    shared_ = new llvm::GlobalVariable(module_, bytes, false, linkage, dynamic ? nullptr : llvm::PoisonValue::get(bytes),
+                                       program_.info.name + "_scratch", nullptr, llvm::GlobalValue::NotThreadLocal, kSharedSpace);
     shared_->setAlignment(llvm::Align(kTileAlign));
     scratch_ = llvm::ConstantExpr::getAddrSpaceCast(shared_, b_.getPtrTy());
   }

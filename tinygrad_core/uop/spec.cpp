@@ -100,10 +100,12 @@ const char* memory_fault(const UOp* u) {
     case Op::BLOCK:
       if (u->nsrc != 3 || !first->is(Op::INDEX) || !u->src[1]->is(Op::INDEX)) return "BLOCK takes two INDEXes and sums";
       if (first->dtype != u->src[1]->dtype) return "the operands of a BLOCK have one dtype";
-      return unless(u->dtype == DType::f32 && u->src[2]->dtype == DType::f32 && (scalar(u->src[2]) || u->src[2]->numel == u->numel), "the sums of a BLOCK are f32");
+      if (u->dtype != DType::f32 || u->src[2]->dtype != DType::f32) return "the sums of a BLOCK are f32";
+      return unless(scalar(u->src[2]) || u->src[2]->numel == u->numel, "a BLOCK adds to as many sums as it makes");
     case Op::COPY:
-      if ((u->nsrc != 2 && u->nsrc != 3) || !first->is(Op::INDEX) || !u->src[1]->is(Op::INDEX)) return "COPY takes two INDEXes, perhaps a gate";
-      return unless(u->dtype == DType::void_ && first->dtype == u->src[1]->dtype && gate_at(u, 2), "COPY is void, between arrays of one dtype");
+      if ((u->nsrc != 2 && u->nsrc != 3) || !first->is(Op::INDEX) || !u->src[1]->is(Op::INDEX))
+        return "COPY takes two INDEXes, perhaps a gate";
+      return unless(u->dtype == DType::void_ && first->dtype == u->src[1]->dtype && gate_at(u, 2), "COPY is void, within one dtype");
     case Op::AFTER:
       return unless((is_array(u) || first->is(Op::ACC)) && u->dtype == first->dtype, "AFTER orders an array or an accumulator");
     default: return nullptr;

@@ -1,4 +1,4 @@
-// Contractions on targets whose workgroups have lanes and local memory (GPUs): a workgroup computes a block (codegen/block.h) of the product.
+// Contractions on targets whose workgroups have lanes and local memory (GPUs): a workgroup computes a block of the product (codegen/block.h).
 // For each piece of k all lanes copy tiles of both operands into local memory, whatever expressions these are; the block's sums stay in
 // registers. At the end the sums go through local memory too, and what is done with them is a loop over consecutive elements. The loop
 // over k is put in its final order, with copies ahead of the products, by codegen/stages.cpp.
@@ -18,7 +18,6 @@ namespace {
 constexpr int64_t kLeast = 16;           // rows, columns and terms of a product from which blocks pay
 constexpr int64_t kAccess = 16;          // bytes of the widest access
 constexpr int64_t kSumsPad = 8;          // elements between rows of sums, against bank conflicts
-constexpr int64_t kLanesOfDevice = 1024; // of each multiprocessor, that blocks may count on
 constexpr int64_t kNeighbours = 8;       // blocks above each other that run at about one time and share what the cache holds
 
 /// `rate`: of multiplications, in parts of the greatest. Small blocks read more for each, but leave fewer multiprocessors idle.
@@ -79,14 +78,15 @@ class Blocks {
     if (!caps_.block_bytes || !find_product() || !choose()) return false;
     lane_ = range(block_.lanes(), 0, Axis::Local);
     make_groups();
+    loop_ = splitter_.inner_loop(index_const(divide_up(depth_, block_.depth)), Axis::Reduce), term_ = loop_ * block_.depth;
     for (int side : {0, 1}) find_vectors(side);
     UOp* sums = product();
     std::vector<UOp*> stores;
     UOp* tile = sums_in_memory(sums);
     for (UOp* s : splitter_.sink()->sources()) stores.push_back(finish(s, tile));
     splitter_.replace_kernel(node(Op::SINK, DType::void_, stores, {}, 1));
-    TINY_LOG(3, pass, "options: blocks of {} x {} by {} lanes, {} terms at a time, {} ahead", block_.rows[0], block_.rows[1], block_.lanes(),
-             block_.depth, block_.slots);
+    TINY_LOG(3, pass, "options: blocks of {} x {} by {} lanes, {} terms at a time, {} ahead", block_.rows[0], block_.rows[1],
+             block_.lanes(), block_.depth, block_.slots);
     return true;
   }
 
@@ -139,10 +139,9 @@ class Blocks {
       if ((b.engine != Engine::Lanes) != (halves && caps_.tensor_cores >= 80) || c.tensor_cores > caps_.tensor_cores) continue;
       int64_t bytes = scratch(b);
       if (b.lanes() > caps_.max_local || bytes > caps_.block_bytes) continue;
-      int64_t resident = std::max<int64_t>(1, std::min(caps_.block_bytes / bytes, kLanesOfDevice / b.lanes() * 64 / std::max<int64_t>(64, b.sums())));
       int64_t blocks = others_ * divide_up(extent_[0], b.rows[0]) * divide_up(extent_[1], b.rows[1]);
       int64_t each = divide_up(blocks, caps_.threads);  // of the busiest multiprocessor
-      double cost = static_cast<double>(std::max(each, std::min(resident, each)) * b.rows[0] * b.rows[1]) / c.rate;
+      double cost = static_cast<double>(each * b.rows[0] * b.rows[1]) / c.rate;
       if (cost < best) best = cost, block_ = b;
     }
     if (best > 1e200) return false;
@@ -210,7 +209,6 @@ class Blocks {
 
   /// Decides in which direction and how many elements at once the tile is copied.
   void find_vectors(int side) {
-    if (!term_.u) term_ = splitter_.inner_loop(index_const(divide_up(depth_, block_.depth)), Axis::Reduce), loop_ = term_, term_ = term_ * block_.depth;
     bool lanes = block_.engine == Engine::Lanes;
     for (int64_t v = kAccess / itemsize(operand_[side]->dtype); v > 1; v /= 2)
       for (bool along_k : {true, false})

@@ -97,7 +97,8 @@ class CudaExecutable final : public Executable {
     check(driver().cuModuleGetFunction(&function, module_, info.name.c_str()), "cuModuleGetFunction", info.name.c_str());
     if (info.scratch_bytes > kStaticScratch) {
       dynamic_bytes = static_cast<unsigned>(info.scratch_bytes);
-      check(driver().cuFuncSetAttribute(function, kMaxDynamicShared, static_cast<int>(dynamic_bytes)), "cuFuncSetAttribute", info.name.c_str());
+      check(driver().cuFuncSetAttribute(function, kMaxDynamicShared, static_cast<int>(dynamic_bytes)), "cuFuncSetAttribute",
+            info.name.c_str());
     }
     if (info.groups > INT32_MAX)
       throw Error(ErrorKind::NotImplemented, fmt::format("{}: {} workgroups are too many", info.name, info.groups));

@@ -180,8 +180,8 @@ Value* LlvmEmitter::block_of_warps(UOp* u) {
 }
 
 /// Starts this block's products and waits until those of the block before are done. A descriptor names a tile by its address / 16, the
-/// strides / 16 from one group of 64 rows to the next (bits 16 on; tiles with rows side by side) and from 8 lines to the next (bits 32 on), and the
-/// 128-byte swizzle (1 in bits 62 on).
+/// strides / 16 from one group of 64 rows to the next (bits 16 on; tiles with rows side by side) and from 8 lines to the next (bits 32 on),
+/// and the 128-byte swizzle (1 in bits 62 on).
 void LlvmEmitter::block_of_warp_groups(UOp* u) {
   const Block b = Block::unpack(u->arg);
   Number lane{&b_, intrinsic(Intrinsic::nvvm_read_ptx_sreg_tid_x)};

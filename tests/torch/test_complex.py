@@ -170,3 +170,127 @@ def test_memory_format_is_kept():
     for f in (torch.exp, lambda t: t * 2j, torch.abs, lambda t: t + t.conj()):
         assert f(z.to(D)).stride() == f(z).stride()
     assert (X.to(D).t() * X.to(D).t()).stride() == (X.t() * X.t()).stride()
+
+
+SPECIAL = [0., -0., 1., -1., 2.5, INF, -INF, NAN, 1e30, -1e-30]
+# log1p and expm1 of infinities are NaN on the CPU, whose formulas are its own; C99 says what these are, and so does this device.
+OWN_FORMULA = {"log1p", "expm1", "sgn"}
+
+
+@pytest.mark.parametrize("name", [n for n in UNARY if n not in OWN_FORMULA])
+def test_special_values(name):
+    """Infinities, NaN and zeros with signs in both parts. A zero's sign counts unless the other part is NaN."""
+    z = torch.tensor([complex(a, b) for a in SPECIAL for b in SPECIAL], dtype=C64)
+    want, got = getattr(torch, name)(z), getattr(torch, name)(z.to(D)).cpu()
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=0, equal_nan=True)
+    if want.is_complex() and name not in ("sinc", "neg"):  # of which the CPU is not of one mind
+        clear = ~(want.real.isnan() | want.imag.isnan())
+        for part in ("real", "imag"):
+            g, w = getattr(got, part)[clear], getattr(want, part)[clear]
+            assert torch.equal(g.signbit(), w.signbit())
+
+
+def test_great_and_small():
+    """Sizes whose squares overflow or vanish: division, absolute values, roots."""
+    for dtype, big in ((C64, 1e30), (C128, 1e300)):
+        z = sample(20, dtype=dtype)
+        for s in (big, 1 / big):
+            for f in (lambda t: t.abs(), lambda t: t / t.flip(0), lambda t: t.sqrt(), lambda t: t.sgn(), lambda t: t.log(), lambda t: t.reciprocal()):
+                want, got = f(z * s), f((z * s).to(D)).cpu()
+                torch.testing.assert_close(got / want, torch.ones_like(want), rtol=1e-5, atol=1e-5)
+
+
+REDUCTIONS = [lambda z: z.sum(1), lambda z: z.mean(0), lambda z: z.prod(1), lambda z: z.prod(), lambda z: z.cumsum(1), lambda z: z.cumprod(1), lambda z: z.var(1),
+              lambda z: z.std(), lambda z: torch.var_mean(z, 0)[1], lambda z: torch.logsumexp(z, 1), lambda z: torch.logcumsumexp(z * 4, 1), lambda z: z.norm(),
+              lambda z: torch.linalg.vector_norm(z, 3, dim=1), lambda z: torch.linalg.vector_norm(z, INF), lambda z: z.all(1), lambda z: z.any(),
+              lambda z: (z * (z.real > 0)).count_nonzero(0), lambda z: z.trace(), lambda z: torch.sum(z.real, 1, dtype=C64), lambda z: z.renorm(2, 0, 1.5)]
+
+
+@pytest.mark.parametrize("f", REDUCTIONS)
+def test_reductions(f):
+    agree(f, sample(4, 9), rtol=1e-5, atol=1e-5)
+
+
+I = torch.tensor([[0, 2, 1, 0], [1, 1, 0, 2]])
+INDEXED = [lambda z: z[I[0].to(z.device)], lambda z: z.gather(0, I.to(z.device)), lambda z: z.take(I.to(z.device)), lambda z: z.index_select(1, I[0].to(z.device)),
+           lambda z: z.scatter(0, I.to(z.device), z * 2), lambda z: z.scatter(0, I.to(z.device), 1 + 2j), lambda z: z.scatter_add(0, I.to(z.device), z * 2),
+           lambda z: z.scatter(0, I.to(z.device), z, reduce="multiply"), lambda z: z.scatter_reduce(0, I.to(z.device), z * 2, "prod", include_self=False),
+           lambda z: z.index_add(0, I[0, :3].to(z.device), z, alpha=2j), lambda z: z.index_fill(0, I[0].to(z.device), 3 - 1j), lambda z: z.masked_fill(z.real > 0, 1j),
+           lambda z: z.masked_fill(z.real > 0, 2), lambda z: torch.where(z.real > 0, z, z.imag), lambda z: torch.where(z.imag > 0, z, 1j), lambda z: z[z.real > 0],
+           lambda z: z.clone().index_put_((I[0].to(z.device),), z[0], accumulate=True), lambda z: z.nonzero(), lambda z: z.tril(), lambda z: z.roll(1, 0),
+           lambda z: torch.cat([z, z.real, (z.real > 0)]), lambda z: torch.nn.functional.pad(z, (1, 2), value=2.5), lambda z: z.flip(0), lambda z: z.put(I[0, :2].to(z.device), z[0, :2])]
+
+
+@pytest.mark.filterwarnings("ignore:The reduce argument")
+@pytest.mark.parametrize("f", INDEXED)
+def test_indices_and_movement(f):
+    agree(f, X)
+    agree(f, X.mT.contiguous().mT)
+    agree(lambda z: f(z.conj()), X)
+
+
+def test_products():
+    a, b, v = sample(2, 3, 4), sample(2, 4, 5, seed=1), sample(4, seed=2)
+    for f in (lambda a, b, v: a @ b, lambda a, b, v: a[0] @ b[1], lambda a, b, v: a[0] @ v, lambda a, b, v: v.dot(b[0, :, 1]), lambda a, b, v: torch.vdot(v, b[0, :, 1]),
+              lambda a, b, v: torch.outer(v, v.conj()), lambda a, b, v: torch.addbmm(a[0, :, :1].expand(3, 5), a, b, beta=2j), lambda a, b, v: torch.kron(a[0], b[0]),
+              lambda a, b, v: torch.linalg.cross(a[..., :3], b[:, :3, :3]), lambda a, b, v: torch.einsum("bij,bjk,j->ik", a, b, v),
+              lambda a, b, v: torch.nn.functional.conv1d(a, b[:, :3, :2], v[:2], padding=1), lambda a, b, v: a[:, :0] @ b, lambda a, b, v: a[..., :0] @ b[:, :0]):
+        agree(f, a, b, v)
+    with pytest.raises(RuntimeError, match="dot : expected both vectors to have same dtype"):
+        torch.dot(v.real.to(D).contiguous(), v.real.to(D).double())
+
+
+GRADIENTS = [lambda z: (z * z.conj()).real.sum(), lambda z: z.abs().sum(), lambda z: z.exp().imag.sum(), lambda z: (z.mH @ z).abs().sum(), lambda z: z.angle().sum(),
+             lambda z: torch.view_as_real(z.sqrt()).sum(), lambda z: (z.real * z.tanh().imag).sum(), lambda z: z.prod().real, lambda z: (z ** 3).real.std(), lambda z: z.sgn().imag.sum(),
+             lambda z: (z / z.flip(0)).abs().pow(2).mean(), lambda z: z[:, 1:].cumsum(1).abs().sum(), lambda z: torch.complex(z.real, z.real * 2).abs().sum()]
+
+
+@pytest.mark.parametrize("loss", GRADIENTS)
+def test_gradients(loss):
+    grads = []
+    for d in ("cpu", D):
+        z = X.to(d).detach().requires_grad_()
+        loss(z).backward()
+        grads.append(z.grad.cpu())
+    torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-5)
+
+
+def test_random_numbers():
+    torch.manual_seed(3)
+    z = torch.randn(20000, dtype=C64, device=D)
+    for part in (z.real, z.imag):
+        assert abs(part.mean().item()) < 0.03 and abs(part.std().item() - math.sqrt(0.5)) < 0.02
+    assert abs((z.real * z.imag).mean().item()) < 0.02
+    u = torch.rand(20000, dtype=C128, device=D)
+    assert u.real.min().item() >= 0 and u.imag.max().item() < 1 and abs(u.mean().item() - (0.5 + 0.5j)) < 0.02
+    n = torch.normal(torch.full((20000,), 1j, device=D), 2.0)
+    assert abs(n.mean().item() - 1j) < 0.05 and abs(n.std().item() - 2) < 0.05
+
+
+VIEWS = ["{}.mT", "{}[1:]", "{}[:, ::2]", "{}.conj()", "{}.unsqueeze(0)[0]", "{}.flip(0)", "{}.real + 0j", "{}.expand(2, *{}.shape)[1]"]
+WRITES = ["{}.mul_(2j)", "{}.add_({})", "{}.real.copy_({}.imag)", "{}.imag.neg_()", "{}.copy_({})", "{}[0] = 1 - 1j", "{}.fill_(2j)", "torch.view_as_real({}.resolve_conj())[..., 1] = 3", "{}.exp_()"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed):
+    """Views of views and writes through them: every tensor is what it is on the CPU."""
+    rng = random.Random(seed)
+    environments = [{"torch": torch, "t0": torch.view_as_complex(torch.linspace(-1, 1, 24).view(3, 4, 2)).to(d).clone()} for d in ("cpu", D)]
+    lines, names = [], ["t0"]
+    for _ in range(14):
+        if rng.random() < 0.5:
+            name = rng.choice(names)
+            line, made = f"t{len(names)} = " + rng.choice(VIEWS).replace("{}", name), True
+        else:
+            line, made = rng.choice(WRITES).format(rng.choice(names), rng.choice(names)), False
+        try:
+            exec(line, environments[0])
+        except (RuntimeError, IndexError):
+            continue
+        names += [f"t{len(names)}"] * made
+        lines.append(line)
+        exec(line, environments[1])
+        want, got = environments[0][names[-1]], environments[1][names[-1]]
+        assert want.stride() == got.stride() and want.is_conj() == got.is_conj(), lines
+    for name in names:
+        torch.testing.assert_close(environments[1][name].cpu(), environments[0][name], equal_nan=True, msg=lambda m: m + "\n" + "\n".join(lines))

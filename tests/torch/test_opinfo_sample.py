@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 D, PARTS, SAMPLES = "tiny", 12, 4
 PART = int(os.environ.get("TINY_OPINFO_PART", 0))
-DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64)
 # Results that are random, uninitialised, or not determined by the inputs: only their geometry is compared.
 UNDETERMINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "rand_like", "randn", "randn_like", "randint",
                 "randint_like", "bernoulli", "multinomial", "normal", "uniform", "cauchy", "exponential", "geometric", "log_normal", "rrelu",
@@ -73,7 +73,7 @@ def compare(want, got, dtype, values=True):
         assert b.device.type == D
         assert a.dtype == b.dtype and a.shape == b.shape
         if values and a.layout == torch.strided:
-            bound = {torch.bfloat16: 2e-2, torch.float32: 2e-5}.get(dtype)
+            bound = {torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.complex64: 2e-5}.get(dtype)
             loose = {"rtol": bound, "atol": bound} if bound else {}
             torch.testing.assert_close(b.cpu(), a, equal_nan=True, **loose)
 

@@ -61,6 +61,14 @@ Complex div(Args& a) {
   return of_arguments(a, [](const Complex& x, const Complex& y) { return x / y; });
 }
 
+Complex div_mode(Args& a) {
+  if (!a.has(2)) return div(a);
+  const std::string mode(a.text(2));
+  if (mode != "trunc" && mode != "floor")
+    fail(ErrorKind::Runtime, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '" + mode + "'");
+  fail(ErrorKind::NotImplemented, "\"div_" + mode + "_cpu\" not implemented for '" + complex_type_name(parts_dtype(a, {0, 1})) + "'");
+}
+
 Complex addcmul(Args& a) {
   DType d = parts_dtype(a, {0, 1, 2});
   Complex t = scaled(a, complex_operand(a, 1, d), 3);

@@ -17,7 +17,7 @@ template <Complex (*F)(const Complex&)> Complex unary(Args& a) {
 }
 Complex abs(Args& a);               // a real result, as the next
 Complex angle(Args& a);
-Complex conj_physical(Args& a);
+Complex conj_physical(Args& a);     // also of real arguments
 Complex exp2(Args& a);
 Complex isinf(Args& a);
 Complex isnan(Args& a);
@@ -39,6 +39,7 @@ Complex addcmul(Args& a);
 Complex compare_eq(Args& a);
 Complex compare_ne(Args& a);
 Complex div(Args& a);
+Complex div_mode(Args& a);          // (self, other, *, rounding_mode)
 Complex lerp(Args& a);
 Complex logaddexp(Args& a);
 template <Op op> Complex logical(Args& a);
@@ -47,6 +48,9 @@ Complex pow(Args& a);
 Complex rsub(Args& a);
 Complex sub(Args& a);
 Complex xlogy(Args& a);
+
+/// Argument 0, where it is complex, as whether it is not 0.
+void replace_by_nonzero(Args& a);
 
 // ---- reductions and scans
 Complex all(Args& a);
@@ -77,9 +81,13 @@ Complex vdot(Args& a);
 
 // ---- random numbers
 Complex normal(Args& a);            // normal_(self, mean, std, *, generator)
+Complex normal_of(Args& a);         // normal.*(mean, std, *, generator)
 Complex uniform(Args& a);           // uniform_(self, from, to, *, generator)
 
 // ---- indices
 Complex index_add(Args& a);         // (self, dim, index, source, *, alpha)
+Complex nonzero_static(Args& a);    // (self, *, size, fill_value)
+Complex scatter_reduce(Args& a);    // scatter.reduce, scatter.value_reduce(self, dim, index, src, *, reduce)
+Complex scatter_reduce_two(Args& a);  // scatter_reduce.two(self, dim, index, src, reduce, *, include_self)
 
 }  // namespace tiny::lower::complex

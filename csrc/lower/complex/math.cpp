@@ -1,7 +1,8 @@
 #include "lower/complex/math.h"
 
 #include <cmath>
-#include <limits>
+
+#include "lower/nn_util.h"
 
 namespace tiny::lower {
 namespace {
@@ -27,17 +28,20 @@ struct Arc {
 };
 
 /// Source: Hull, Fairgrieve and Tang, "Implementing the complex arcsine and arccosine functions using exception handling", ACM TOMS 23,
-/// 1997: the foci -1 and 1 of the ellipse through the point, and differences that do not cancel.
+/// 1997: the foci -1 and 1 of the ellipse through the point, and differences that neither cancel nor underflow.
 Arc arc(const Tensor& x, const Tensor& y) {
   const double top = x.dtype() == DType::f64 ? 1e150 : 1e15;  // squares are finite below, and 1 is nothing beside it
   Tensor one = like(x, 1), far = lt(like(x, top), maximum(x, y)), right = lt(one, x);
   Tensor r = hypotenuse(x + one, y), s = hypotenuse(x - one, y), a = (r + s) * 0.5;
-  Tensor past = y * (y / (r + (x + one))), rise = s + abs(x - one);  // r - (x + 1), and what lies on the other side of s
-  Tensor near = where(is(rise, 0), like(x, 0), y * (y / rise));       // s - |x - 1|
-  Tensor above = (past + where(right, rise, near)) * 0.5;             // a - 1
-  Tensor height = where(lt(a, like(x, 1.5)), log1p(above + sqrt(above * (a + one))), log(a + sqrt(a * a - one)));
+  Tensor low = r + (x + one), rise = s + abs(x - one), flat = is(y, 0);
+  Tensor past = y * (y / low), near = where(flat, y, y * (y / rise));  // r - (x + 1) and s - |x - 1|
+  Tensor above = (past + where(right, rise, near)) * 0.5;               // a - 1
+  Tensor thin = (recip(low) + recip(rise)) * 0.5;                       // (past + near) / 2 = thin * y^2
+  auto times_y = [&](const Tensor& t) { return where(flat, y, y * sqrt(thin * t)); };
+  Tensor root = where(right, sqrt(above * (a + one)), times_y(a + one));
+  Tensor height = where(lt(a, like(x, 1.5)), log1p(above + root), log(a + sqrt(a * a - one)));
   height = where(far, log(hypotenuse(x * 0.25, y * 0.25)) + 3 * M_LN2, height);
-  Tensor cosine = sqrt((a + x) * (past + where(right, near, rise)) * 0.5);
+  Tensor cosine = where(right, times_y(a + x), sqrt((a + x) * (past + rise) * 0.5));
   return {where(far, y, cosine), height};
 }
 
@@ -50,7 +54,7 @@ Complex operator/(const Complex& a, const Complex& b) {
   Tensor x = where(swap, a.im, a.re), y = where(swap, a.re, a.im);
   Tensor ratio = small / large, scale = recip(large + small * ratio);
   Tensor re = (x + y * ratio) * scale, im = (y - x * ratio) * scale;
-  Tensor none = is(large, 0), zero = abs(large);
+  Tensor none = is(large, 0) & is(small, 0), zero = abs(large);
   return {where(none, a.re / zero, re), where(none, a.im / zero, where(swap, -im, im))};
 }
 
@@ -77,11 +81,13 @@ Complex sgn(const Complex& x) {
 }
 
 Complex exp(const Complex& x) {
-  // The size in two factors: it may overflow where the result does not.
-  Tensor half = exp(x.re * 0.5), turned = is_finite(x.im), gone = is(x.re, -INFINITY) & !turned, zero = like(x.re, 0);
-  Tensor re = half * cos(x.im) * half, im = half * sin(x.im) * half;
+  // e^20 of a great size is a factor of its own: the size may overflow where the parts do not.
+  const double most = x.re.dtype() == DType::f64 ? 700 : 80, shift = 20;
+  Tensor zero = like(x.re, 0), great = lt(like(x.re, most), x.re), rest = where(great, like(x.re, std::exp(shift)), like(x.re, 1));
+  Tensor size = exp(where(great, x.re - shift, x.re)), turned = is_finite(x.im), gone = is(x.re, -INFINITY) & !turned;
+  Tensor re = size * cos(x.im) * rest, im = size * sin(x.im) * rest;
   re = where(is(x.re, INFINITY) & !turned, x.re, where(gone, zero, re));
-  return {re, where(is(x.im, 0), x.im, where(gone, zero, im))};
+  return {re, where(is(x.im, 0), x.im, where(gone, with_sign(zero, x.im), im))};
 }
 
 /// exp(x) cos y - 1 = expm1(x) cos y - 2 sin(y/2)^2
@@ -90,7 +96,22 @@ Complex expm1(const Complex& x) {
   return {x.re.unary(Op::EXPM1) * cos(x.im) - half * half * 2.0, times_or_zero(exp(x.re), sin(x.im))};
 }
 
-Complex log(const Complex& x) { return {log(abs(x)), angle(x)}; }
+namespace {
+
+/// |x|^2 - 1; of f32 without cancellation.
+Tensor over_unit(const Complex& x) {
+  Tensor p = abs(x.re), q = abs(x.im);
+  if (x.re.dtype() == DType::f32) p = p.cast(DType::f64), q = q.cast(DType::f64);
+  Tensor most = maximum(p, q), least = minimum(p, q);
+  return ((most - 1.0) * (most + 1.0) + least * least).cast(x.re.dtype());
+}
+
+}  // namespace
+
+Complex log(const Complex& x) {
+  Tensor over = over_unit(x), near = lt(abs(over), like(over, 0.5));
+  return {where(near, log1p(over) * 0.5, log(abs(x))), angle(x)};
+}
 
 /// log |1 + z| = log1p(x (2 + x) + y^2) / 2 near 0, where the argument does not overflow.
 Complex log1p(const Complex& x) {
@@ -124,50 +145,62 @@ Complex cos(const Complex& x) { return cosh(times_i(x)); }
 Complex tan(const Complex& x) { return over_i(tanh(times_i(x))); }
 
 Complex sinh(const Complex& x) {
-  Tensor s = x.re.unary(Op::SINH), c = x.re.unary(Op::COSH);
-  return {times_or_zero(cos(x.im), s), times_or_zero(c, sin(x.im))};
+  Tensor s = x.re.unary(Op::SINH), c = x.re.unary(Op::COSH), lost = is_infinite(x.re) & !is_finite(x.im);
+  return {where(lost, c, times_or_zero(cos(x.im), s)), times_or_zero(c, sin(x.im))};
 }
 
 Complex cosh(const Complex& x) {
-  Tensor s = x.re.unary(Op::SINH), c = x.re.unary(Op::COSH), turn = sin(x.im);
-  Tensor level = is(x.re, 0) | is(x.im, 0);
-  return {c * cos(x.im), where(level, x.re * x.im, s * turn)};
+  Tensor s = x.re.unary(Op::SINH), c = x.re.unary(Op::COSH), turned = is_finite(x.im), lost = is_infinite(x.re) & !turned;
+  Tensor im = where(is(x.re, 0) & !turned, like(x.re, 0), s * sin(x.im));
+  return {where(lost, c, c * cos(x.im)), where(is(x.im, 0), where(sign_bit(x.re), -x.im, x.im), im)};
 }
 
 /// With e = exp(-2|x|): (1 - e^2) / d and 4 e sin y cos y / d, d = (1 - e)^2 + 4 e cos(y)^2. Nothing overflows, and only poles make d 0.
 Complex tanh(const Complex& x) {
   Tensor down = abs(x.re) * -2.0, e = exp(down), m = -down.unary(Op::EXPM1), c = cos(x.im), e4 = e * 4.0;
-  Tensor d = m * m + e4 * (c * c), infinite = is_infinite(x.re), level = is(x.im, 0);
-  Tensor re = where(infinite, like(x.re, 1), m * (e + 1.0) / d), im = where(infinite, like(x.re, 0), e4 * (sin(x.im) * c) / d);
+  Tensor d = m * m + e4 * (c * c), infinite = is_infinite(x.re), upright = is(x.re, 0), level = is(x.im, 0);
+  Tensor re = where(infinite, like(x.re, 1), where(upright, like(x.re, 0), m * (e + 1.0) / d)), im = e4 * (sin(x.im) * c) / d;
+  im = where(infinite & !is_finite(x.im), with_sign(like(x.re, 0), x.im), im);
   return {with_sign(re, x.re), where(level, x.im, im)};
 }
 
 Complex asin(const Complex& x) {
   Arc a = arc(abs(x.re), abs(x.im));
-  return {atan2(x.re, a.cosine), with_sign(a.height, x.im)};
+  return {where(is(x.re, 0), x.re, atan2(x.re, a.cosine)), with_sign(a.height, x.im)};
 }
+
+namespace {
+
+/// The arccosine's real part.
+Tensor turn_of(const Complex& x, const Arc& a) { return where(is(x.re, 0), like(x.re, M_PI_2), atan2(a.cosine, x.re)); }
+
+}  // namespace
 
 Complex acos(const Complex& x) {
   Arc a = arc(abs(x.re), abs(x.im));
-  return {atan2(a.cosine, x.re), where(sign_bit(x.im), a.height, -a.height)};
+  return {turn_of(x, a), where(sign_bit(x.im), a.height, -a.height)};
 }
 
 Complex asinh(const Complex& x) { return over_i(asin(times_i(x))); }
 
 Complex acosh(const Complex& x) {
   Arc a = arc(abs(x.re), abs(x.im));
-  return {a.height, with_sign(atan2(a.cosine, x.re), x.im)};
+  return {a.height, with_sign(turn_of(x, a), x.im)};
 }
 
 Complex atan(const Complex& x) { return over_i(atanh(times_i(x))); }
 
 /// log1p(4x / ((1-x)^2 + y^2)) / 4 and atan2(2y, (1-x)(1+x) - y^2) / 2. Source: Kahan, "Branch cuts for complex elementary functions", 1987
 Complex atanh(const Complex& x) {
-  Tensor size = abs(x.re), one = like(x.re, 1), apart = one - size, square = x.im * x.im;
-  Tensor far = is_infinite(x.re) | is_infinite(x.im);
-  Tensor re = where(far, like(x.re, 0), log1p(size * 4.0 / (apart * apart + square)) * 0.25);
-  Tensor im = where(far, with_sign(like(x.re, M_PI_2), x.im), atan2(x.im * 2.0, apart * (size + 1.0) - square) * 0.5);
-  return {with_sign(re, x.re), im};
+  const bool wide = x.re.dtype() == DType::f64;
+  Tensor size = abs(x.re), height = abs(x.im), one = like(x.re, 1), apart = one - size, square = x.im * x.im;
+  Tensor infinite = is_infinite(x.re) | is_infinite(x.im), far = lt(like(x.re, wide ? 1e150 : 1e15), maximum(size, height));
+  Tensor pole = is(apart, 0) & lt(height, like(x.re, wide ? 1e-100 : 1e-12)), distance = hypotenuse(x.re, x.im);
+  Tensor re = where(pole, log(like(x.re, 2) / height) * 0.5, log1p(size * 4.0 / (apart * apart + square)) * 0.25);
+  re = where(infinite, like(x.re, 0), where(far, size / distance / distance, re));
+  Tensor quarter = where(ne(x.im, x.im), x.im, with_sign(like(x.re, M_PI_2), x.im));
+  Tensor im = where(infinite | far, quarter, atan2(x.im * 2.0, apart * (size + 1.0) - square) * 0.5);
+  return {where(is(x.re, 0), x.re, with_sign(re, x.re)), im};
 }
 
 Complex logistic(const Complex& x) { return recip(exp(-x) + like(x, 1)); }
@@ -185,6 +218,8 @@ Complex log_add_exp(const Complex& x, const Complex& y) {
   Complex top = where(swap, y, x), low = where(swap, x, y);
   return where(is(low.re, -INFINITY), top, top + log1p(exp(low - top)));
 }
+
+std::string complex_type_name(DType d) { return std::string("Complex") + scalar_type_name(d); }
 
 DType parts_dtype(const Args& a, std::initializer_list<int> positions) {
   DType d = a.common_float(positions);

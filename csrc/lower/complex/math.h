@@ -60,6 +60,8 @@ Complex pow(const Complex& x, const Complex& y);
 /// log(e^x + e^y)
 Complex log_add_exp(const Complex& x, const Complex& y);
 
+/// "ComplexFloat": PyTorch's name of the complex type with parts of type d.
+std::string complex_type_name(DType d);
 /// The type of the parts of torch.result_type over the arguments, if that is complex. bfloat16 has no complex type: it goes with complex64.
 DType parts_dtype(const Args& a, std::initializer_list<int> positions);
 /// Argument i in the type in which an operator of common parts `d` computes (pointwise.h).

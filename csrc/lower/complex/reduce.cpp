@@ -85,16 +85,19 @@ Complex prod_dim(Args& a) {
   return cast(product_over(x, reduced_axes(a, 1, x.re.dim()), a.integer(2, 0)), d);
 }
 
-Complex all(Args& a) {
+void replace_by_nonzero(Args& a) {
   replace(a, [](const Complex& x) { return nonzero(x); });
+}
+Complex all(Args& a) {
+  replace_by_nonzero(a);
   return {lower::all(a), {}};
 }
 Complex any(Args& a) {
-  replace(a, [](const Complex& x) { return nonzero(x); });
+  replace_by_nonzero(a);
   return {lower::any(a), {}};
 }
 Complex count_nonzero(Args& a) {
-  replace(a, [](const Complex& x) { return nonzero(x); });
+  replace_by_nonzero(a);
   return {lower::count_nonzero(a), {}};
 }
 

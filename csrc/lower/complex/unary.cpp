@@ -22,7 +22,6 @@ template <class F> Complex real_of_argument(Args& a, F f) {
 Complex abs(Args& a) { return real_of_argument(a, [](const Complex& x) { return lower::abs(x); }); }
 Complex angle(Args& a) { return real_of_argument(a, [](const Complex& x) { return lower::angle(x); }); }
 
-/// Also of real arguments: these it leaves as they are.
 Complex conj_physical(Args& a) {
   if (!a.is_complex(0)) return {a.tensor(0), {}};
   return conj(a.complex(0));

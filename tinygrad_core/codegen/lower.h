@@ -11,8 +11,9 @@ UOp* lower_folds(UOp* sink, const Caps& caps);
 /// CHECK(value, ok) becomes `value` where `ok` holds, else 0, and STOREs of the fault into the error record: PARAM number `record`.
 UOp* lower_checks(UOp* sink, int64_t record);
 
-/// Gathers that read a square block become vector loads and shuffles.
+/// Gathers that together read a block become vector loads and shuffles; scatters that together write one, shuffles and vector stores.
 UOp* transpose_loads(UOp* sink);
+UOp* transpose_stores(UOp* sink);
 
 /// Vector indices that are consecutive become the scalar index of their first lane; a scalar index with a vector gate or value becomes a
 /// vector.

@@ -78,6 +78,7 @@ class LlvmEmitter {
   llvm::Value* fold_lanes(UOp* u);
   llvm::Value* stack(UOp* u);
   llvm::Value* stack_of_columns(UOp* u);
+  llvm::Value* stack_of_two(UOp* u);
   llvm::Value* constant(const UOp* u, int64_t n);
 
   // ---- values

@@ -237,6 +237,7 @@ Value* LlvmEmitter::stack(UOp* u) {
   bool alike = std::all_of(sources.begin(), sources.end(), [&](UOp* s) { return s == sources[0] && s->numel == 1; });
   if (alike) return splat(value(sources[0]), u->numel);
   if (Value* column = stack_of_columns(u)) return column;
+  if (Value* lanes = stack_of_two(u)) return lanes;
   Value* out = llvm::PoisonValue::get(type(u->dtype, u->numel));
   int64_t at = 0;
   for (UOp* s : sources) {
@@ -245,6 +246,21 @@ Value* LlvmEmitter::stack(UOp* u) {
   }
   TINY_ASSERT(at == u->numel, program_.info.name + ": STACK of the wrong number of lanes");
   return out;
+}
+
+/// Lanes of two vectors, or of one. Null for any other STACK.
+Value* LlvmEmitter::stack_of_two(UOp* u) {
+  UOp *a = nullptr, *b = nullptr;
+  std::vector<int> lanes;
+  for (UOp* s : u->sources()) {
+    if (!s->is(Op::LANE) || s->src[0]->is(Op::ACC)) return nullptr;
+    UOp* from = s->src[0];
+    if (!a) a = from;
+    if (from != a && !b) b = from;
+    if ((from != a && from != b) || from->numel != a->numel) return nullptr;
+    lanes.push_back(static_cast<int>(s->arg.i + (from == a ? 0 : a->numel)));
+  }
+  return b ? b_.CreateShuffleVector(value(a), value(b), lanes) : b_.CreateShuffleVector(value(a), lanes);
 }
 
 /// Lane j of each of n vectors of n lanes: a column of a square. The whole square is transposed at the first of them, in n log2 n shuffles:

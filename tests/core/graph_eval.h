@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <initializer_list>
+#include <numbers>
 #include <numeric>
 #include <unordered_map>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/buffer.h"
 #include "scalar_eval.h"
 #include "tensor/tensor.h"
+#include "uop/dft.h"
 
 namespace tiny::testing {
 
@@ -138,6 +140,7 @@ class GraphEval {
       case Op::ASSIGN: return assign(u);
       case Op::SCATTER: return scatter(u);
       case Op::SORT: return sort(u);
+      case Op::DFT: return dft(u);
       case Op::CONTIGUOUS: return in(u, 0);
       case Op::CHECK: return check(u);
       default: return elementwise(u);
@@ -289,6 +292,35 @@ class GraphEval {
       };
       std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return descending ? less(j, i) : less(i, j); });
       for (int64_t c = 0; c < columns; ++c) v.cells[row + c].i = order[c];
+    }
+    return v;
+  }
+
+  /// By the definition, in more than double.
+  Value dft(const UOp* u) {
+    Dft d = Dft::of(*u->arg.rec);
+    const Value &re = in(u, 0), &im = in(u, 1);
+    expect(re.numel() == d.elements() && (im.numel() == re.numel() || im.numel() == 1) && u->numel == d.numel(), u, "numel");
+    expect(re.dtype == u->dtype && im.dtype == u->dtype && in(u, 2).dtype == u->dtype && in(u, 2).numel() == d.roots(), u, "sources");
+    expect(d.remaining(0) == d.n && d.first == 0 && d.last == d.radices.size(), u, "passes");
+    std::vector<long double> cos, sin;
+    for (int64_t k = 0; k < d.n; ++k) {
+      long double turns = static_cast<long double>(d.inverse ? k : -k) / static_cast<long double>(d.n);
+      long double angle = 2 * std::numbers::pi_v<long double> * turns;
+      cos.push_back(std::cos(angle)), sin.push_back(std::sin(angle));
+    }
+    Value v(u->dtype, u->numel);
+    for (int64_t k = 0; k < d.elements(); ++k) {
+      int64_t column = k / (d.n * d.inner) * d.n * d.inner + k % d.inner, j = k / d.inner % d.n;
+      long double real = 0, imaginary = 0;
+      for (int64_t i = 0, at = 0; i < d.n; ++i, at = at + j < d.n ? at + j : at + j - d.n) {
+        long double a = element(re, column + i * d.inner).f, b = element(im, column + i * d.inner).f;
+        real += a * cos[at] - b * sin[at], imaginary += a * sin[at] + b * cos[at];
+      }
+      bool pairs = d.result == DftResult::Pairs;
+      v.cells[pairs ? 2 * k : k].f = round_to(u->dtype, static_cast<double>(real * d.scale));
+      if (d.result != DftResult::Real)
+        v.cells[pairs ? 2 * k + 1 : k + d.elements()].f = round_to(u->dtype, static_cast<double>(imaginary * d.scale));
     }
     return v;
   }

@@ -63,7 +63,7 @@ class RandomGraph {
     for (UOp* u : toposort(roots)) {
       bool combines = (u->is(Op::REDUCE) || u->is(Op::SCAN)) && reduce_op(u) == Op::ADD;
       combines |= u->is(Op::SCATTER) && static_cast<Op>(u->arg.rec->n) == Op::ADD;
-      if (has(u->op, group::Trans) || (combines && is_float(u->dtype))) return false;
+      if (has(u->op, group::Trans) || u->is(Op::DFT) || (combines && is_float(u->dtype))) return false;
     }
     return true;
   }
@@ -91,10 +91,37 @@ class RandomGraph {
     return (to == DType::u8 ? bounded(t).unary(Op::ABS) : bounded(t)).cast(to);
   }
 
+  /// A Fourier transform along d of t, and of something else or nothing as the imaginary part.
+  Tensor transform(const Tensor& t, int64_t d) {
+    Dft shape;
+    for (int64_t k = 0; k < t.dim(); ++k) (k < d ? shape.batch : k == d ? shape.n : shape.inner) *= t.size(k);
+    shape.radices = dft_radices(shape.n);
+    if (shape.radices.empty()) return {};
+    shape.last = shape.radices.size();
+    shape.inverse = below(2), shape.result = static_cast<DftResult>(below(3)), shape.scale = below(2) ? 1 : 0.5;
+    std::vector<double> roots(static_cast<size_t>(shape.roots()));
+    shape.fill_roots(roots.data());
+    std::string bytes(roots.size() * static_cast<size_t>(itemsize(t.dtype())), '\0');
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (t.dtype() == DType::f32) put(bytes, static_cast<int64_t>(i), static_cast<float>(roots[i]));
+      else put(bytes, static_cast<int64_t>(i), roots[i]);
+    }
+    Buffer* b = device_.alloc(bytes.size() + 8);
+    device_.copy_in(b, 0, bytes.data(), bytes.size());
+    Tensor table(make_buffer_node(b, t.dtype(), shape.roots()), Dims{shape.roots()});
+    b->release();
+    Tensor imaginary = below(2) ? t.flip(Dims{d}) : Tensor();
+    Dims sizes = t.sizes();
+    Tensor r = dft(t, imaginary, table, shape);
+    if (shape.result == DftResult::Planar) sizes[0] *= 2;  // some shape that fits
+    if (shape.result == DftResult::Pairs) sizes.push_back(2);
+    return r.reshape(sizes);
+  }
+
   Tensor step() {
     const Tensor t = any();
     int64_t d = t.dim() ? below(static_cast<int>(t.dim())) : 0;
-    switch (below(22)) {
+    switch (below(23)) {
       case 0: case 1: {
         static constexpr Op ops[] = {Op::NEG, Op::ABS, Op::EXP, Op::TANH, Op::SIN, Op::SQRT, Op::FLOOR, Op::ERF};
         Op op = ops[below(8)];
@@ -167,6 +194,11 @@ class RandomGraph {
         if (below(2)) return gather_flat(t, in_range);
         Tensor src = leaf(in_range.sizes(), t.dtype());
         return scatter_rows(t, in_range, src, below(2) ? Op::ADD : Op::NOOP);
+      }
+      case 21: {
+        if (!t.dim() || (t.dtype() != DType::f32 && t.dtype() != DType::f64)) return {};
+        Tensor r = transform(t, d);
+        return r.defined() ? bounded(r * 0.1) : r;
       }
       default: {
         if (!t.dim() || t.dtype() == DType::bool_) return {};

@@ -54,7 +54,7 @@ class Grouper {
     int g = -1;
     switch (n.op) {
       case Op::REDUCE: g = join_reduce(i); break;
-      case Op::ASSIGN: case Op::SCATTER: case Op::SCAN: case Op::SORT: case Op::CONTIGUOUS:
+      case Op::ASSIGN: case Op::SCATTER: case Op::SCAN: case Op::SORT: case Op::DFT: case Op::CONTIGUOUS:
         g = open(i, n.op == Op::SCAN ? n.numel / std::max<int64_t>(1, reduce_columns(n)) : n.numel,
                  n.op == Op::SCAN ? reduce_columns(n) : 0);
         out_.groups[g].closed = true;

@@ -4,6 +4,7 @@
 #include <unordered_dense/unordered_dense.h>
 
 #include "base/error.h"
+#include "schedule/dft.h"
 #include "schedule/work.h"
 #include "uop/symbolic.h"
 
@@ -24,7 +25,9 @@ class Builder {
   KernelBuild run() {
     int first = stored_[0];
     std::vector<UOp*> roots;
-    if (g_.place[first] == Place::Alone) {
+    if (w_[first].op == Op::DFT) {
+      roots = dft(first);
+    } else if (g_.place[first] == Place::Alone) {
       roots.push_back(alone(first));
     } else {
       find_used();
@@ -390,6 +393,21 @@ class Builder {
       case Op::SCATTER: return scatter(v, r, home_[n]);
       default: TINY_ASSERT(false, std::string("no kernel for ") + info(v.op).name); return {};
     }
+  }
+
+  std::vector<UOp*> dft(int n) {
+    const Node& v = w_[n];
+    DftAccess io;
+    std::vector<int> seen;
+    collect_breaks(v.src[0], io.breaks, seen);
+    io.real = [&](U index, U gate) { return value(v.src[0], index, gate); };
+    if (w_[v.src[1]].op != Op::CONST) io.imaginary = [&](U index, U gate) { return value(v.src[1], index, gate); };
+    io.root = [&](U index, U gate) { return value(v.src[2], index, gate); };
+    io.store = [&](U index, U x, U gate) -> UOp* {
+      U s = store(home_[n], v.dtype, index, x);
+      return gate.u ? node(Op::STORE, DType::void_, {s->src[0], s->src[1], gate}) : s;
+    };
+    return dft_stores(Dft::of(*v.arg.rec), v.dtype, io);
   }
 
   U scatter(const Node& v, const Record* r, int home) {

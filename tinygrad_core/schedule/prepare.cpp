@@ -2,6 +2,7 @@
 #include <unordered_dense/unordered_dense.h>
 
 #include "base/error.h"
+#include "schedule/dft.h"
 #include "schedule/work.h"
 
 namespace tiny::sched {
@@ -66,6 +67,25 @@ Geometry simplified(const Dims& sizes, const Dims& strides, int64_t offset) {
   return g;
 }
 
+namespace {
+
+/// A DFT as one node for each of its kernels.
+int add_dft(Work& w, const Node& n, const Caps& caps) {
+  Dft d = Dft::of(*n.arg.rec);
+  std::vector<size_t> cuts = dft_kernels(d, n.dtype, caps);
+  int re = n.src[0], im = n.src[1], out = -1;
+  int64_t count = d.elements();
+  for (size_t k = 0; k + 1 < cuts.size(); ++k) {
+    d.first = cuts[k], d.last = cuts[k + 1];
+    bool ends = d.last == d.radices.size();
+    out = w.add(Op::DFT, n.dtype, ends ? n.numel : 2 * count, Arg(d.record()), {re, im, n.src[2]});
+    if (!ends) re = w.add_view(out, {count}, {1}, 0), im = w.add_view(out, {count}, {1}, count);
+  }
+  return out;
+}
+
+}  // namespace
+
 Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps& caps) {
   Work w;
   w.nodes.reserve(nodes.size() + nodes.size() / 8);
@@ -96,6 +116,10 @@ Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps
       } else {
         number[i] = w.add(Op::REDUCE, d, n.numel, n.arg, {src});
       }
+      continue;
+    }
+    if (u->is(Op::DFT)) {
+      number[i] = add_dft(w, n, caps);
       continue;
     }
     if (is_free(u->op) && u->op != Op::SCALAR && u->op != Op::EMPTY) {

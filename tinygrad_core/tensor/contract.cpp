@@ -1,4 +1,4 @@
-// Contractions: a matmul is a sum of products over views; the scheduler and codegen see it as such.
+// Contractions and Fourier transforms. A matmul is a sum of products over views; the scheduler and codegen see it as such.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -20,6 +20,18 @@ Tensor matmul(const Tensor& a, const Tensor& b, DType acc) {
   Tensor right = b.transpose(-2, -1).unsqueeze(-3).expand(all).cast(acc);
   int64_t last[] = {-1};
   return (left * right).sum(last);
+}
+
+Tensor dft(const Tensor& re, const Tensor& im, const Tensor& roots, const Dft& shape) {
+  DType d = re.dtype();
+  TINY_ASSERT(d == DType::f32 || d == DType::f64, "a DFT of floats");
+  TINY_ASSERT(re.numel() == shape.elements() && (!im.defined() || (im.numel() == re.numel() && im.dtype() == d)), "parts of a DFT");
+  TINY_ASSERT(roots.numel() == shape.roots() && roots.dtype() == d, "roots of another DFT");
+  Dims sizes{shape.numel()};
+  if (re.numel() == 0) return zeros(std::move(sizes), d);
+  Tensor none = im.defined() ? im : constant(d, 0.0);
+  Ref node = detail::make(Op::DFT, d, shape.numel(), Arg(shape.record()), {re.node(), none.node(), roots.node()});
+  return Tensor(std::move(node), std::move(sizes));
 }
 
 }  // namespace tiny

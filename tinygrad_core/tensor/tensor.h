@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "uop/dft.h"
 #include "uop/graph.h"
 
 namespace tiny {
@@ -120,6 +121,11 @@ Tensor assign_view(const Tensor& x, const Dims& strides, int64_t offset, const T
 // ---- contraction. Accumulates in `acc` (f32 for reduced floats), result in `acc`.
 /// a [B..., M, K] times b [B..., K, N]; batch sizes broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b, DType acc);
+
+// ---- Fourier transforms
+/// `shape` (dft.h) of re + i im, of one float type and shape.elements() elements; an undefined im is 0. roots: shape.fill_roots() in that
+/// type. The result is flat: shape.numel() elements.
+Tensor dft(const Tensor& re, const Tensor& im, const Tensor& roots, const Dft& shape);
 
 // ---- random: the same numbers for the same seed and offset on every device, whatever the fusion.
 /// u64 bits, element i from counter offset + i and key seed (0-d u64 tensors).

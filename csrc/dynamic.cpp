@@ -135,7 +135,29 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<c10::SymIn
   return at::searchsorted(sums, places, /*out_int32=*/false, /*right=*/true).to(repeats.scalar_type());
 }
 
+/// The lengths that decide the size of the result, on the host.
+std::vector<int64_t> host_lengths(const at::Tensor& lengths, const char* name) {
+  TORCH_CHECK(c10::isIntegralType(lengths.scalar_type(), false), name, " must be integral");
+  const at::Tensor v = lengths.to(c10::Device(c10::kCPU), c10::kLong).contiguous();
+  return {v.const_data_ptr<int64_t>(), v.const_data_ptr<int64_t>() + v.numel()};
+}
+
+std::tuple<at::Tensor, at::Tensor> ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets, const at::Tensor& input_lengths,
+                                            const at::Tensor& target_lengths, int64_t blank, bool zero_infinity) {
+  return at::_ctc_loss(log_probs, targets, host_lengths(input_lengths, "input_lengths"), host_lengths(target_lengths, "target_lengths"),
+                       blank, zero_infinity);
+}
+
+at::Tensor ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                             const at::Tensor& input_lengths, const at::Tensor& target_lengths, const at::Tensor& neg_log_likelihood,
+                             const at::Tensor& log_alpha, int64_t blank, bool zero_infinity) {
+  return at::_ctc_loss_backward(grad, log_probs, targets, host_lengths(input_lengths, "input_lengths"),
+                                host_lengths(target_lengths, "target_lengths"), neg_log_likelihood, log_alpha, blank, zero_infinity);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_ctc_loss.Tensor", TORCH_FN(ctc_loss));
+  m.impl("_ctc_loss_backward.Tensor", TORCH_FN(ctc_loss_backward));
   m.impl("_unique", TORCH_FN(unique1));
   m.impl("_unique2", TORCH_FN(unique2));
   m.impl("unique_dim", TORCH_FN(unique_dim));

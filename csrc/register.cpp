@@ -16,6 +16,7 @@
 #include "lower/conv.h"
 #include "lower/ctc.h"
 #include "lower/distance.h"
+#include "lower/gamma_grad.h"
 #include "lower/grid.h"
 #include "lower/histogram.h"
 #include "lower/index.h"

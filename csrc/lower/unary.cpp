@@ -77,29 +77,28 @@ Tensor bitwise_not(Args& a) {
 }
 
 /// Source: Abramowitz and Stegun, 6.3.5 (recurrence), 6.3.7 (reflection), 6.3.18 (asymptotic series).
-Tensor digamma(Args& a) {
-  return as_float(a, [](const Tensor& x) {
-    Tensor zero = like(x, 0), nan = like(x, NAN);
-    Tensor reflected = lt(x, zero), y = where(reflected, like(x, 1) - x, x), shift = full(x.sizes(), zero);
-    for (int k = 0; k < 10; ++k) {  // up to y >= 10, where the series is exact
-      Tensor small = lt(y, like(x, 10));
-      shift = shift - where(small, recip(y), zero);
-      y = where(small, y + 1.0, y);
-    }
-    Tensor z = recip(y * y);
-    Tensor series = z * polynomial(z, {8.33333333333333333333E-2, -2.10927960927960927961E-2, 7.57575757575757575758E-3,
-                                       -4.16666666666666666667E-3, 3.96825396825396825397E-3,
-                                       -8.33333333333333333333E-3, 8.33333333333333333333E-2});
-    Tensor value = shift + log(y) - recip(y) * 0.5 - series;
-    // The cotangent's argument is reduced first, so that it stays exact for great |x|.
-    Tensor part = x - x.unary(Op::TRUNC);
-    Tensor turned = value - like(x, M_PI) / (part * M_PI).unary(Op::TAN);
-    Tensor result = where(reflected, where(eq(part, zero), nan, turned), value);
-    Tensor pole = where(sign_bit(x), like(x, INFINITY), like(x, -INFINITY));
-    result = where(eq(x, like(x, INFINITY)), x, result);
-    return where(eq(x, zero), pole, result);
-  });
+Tensor digamma_of(const Tensor& x) {
+  Tensor zero = like(x, 0), nan = like(x, NAN);
+  Tensor reflected = lt(x, zero), y = where(reflected, like(x, 1) - x, x), shift = full(x.sizes(), zero);
+  for (int k = 0; k < 10; ++k) {  // up to y >= 10, where the series is exact
+    Tensor small = lt(y, like(x, 10));
+    shift = shift - where(small, recip(y), zero);
+    y = where(small, y + 1.0, y);
+  }
+  Tensor z = recip(y * y);
+  Tensor series = z * polynomial(z, {8.33333333333333333333E-2, -2.10927960927960927961E-2, 7.57575757575757575758E-3,
+                                     -4.16666666666666666667E-3, 3.96825396825396825397E-3,
+                                     -8.33333333333333333333E-3, 8.33333333333333333333E-2});
+  Tensor value = shift + log(y) - recip(y) * 0.5 - series;
+  // The cotangent's argument is reduced first, so that it stays exact for great |x|.
+  Tensor part = x - x.unary(Op::TRUNC);
+  Tensor turned = value - like(x, M_PI) / (part * M_PI).unary(Op::TAN);
+  Tensor result = where(reflected, where(eq(part, zero), nan, turned), value);
+  Tensor pole = where(sign_bit(x), like(x, INFINITY), like(x, -INFINITY));
+  result = where(eq(x, like(x, INFINITY)), x, result);
+  return where(eq(x, zero), pole, result);
 }
+Tensor digamma(Args& a) { return as_float(a, digamma_of); }
 
 /// -x log x, 0 at 0, -inf below.
 Tensor entr(Args& a) {

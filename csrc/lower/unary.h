@@ -20,6 +20,7 @@ Tensor abs(Args& a);
 Tensor angle(Args& a);
 Tensor bitwise_not(Args& a);
 Tensor digamma(Args& a);
+Tensor digamma_of(const Tensor& x);  // x of a type that operators compute in
 Tensor entr(Args& a);
 Tensor erfinv(Args& a);
 Tensor frac(Args& a);

@@ -7,6 +7,7 @@
 #include "device_state.h"
 #include "errors.h"
 #include "gil.h"
+#include "tables.h"
 #include "where.h"
 
 namespace tiny::glue {
@@ -74,7 +75,7 @@ struct TinyAllocator final : c10::DeviceAllocator {
     WithoutGil release;
     guarded([] {
       for (int i = 0; i < device_count(); ++i)
-        if (device_opened(i)) device(i).empty_cache();
+        if (device_opened(i)) drop_tables(device(i)), device(i).empty_cache();
     });
   }
   /// One in-order queue per device: memory is never reused before the work that reads it is done, so there is nothing to record.

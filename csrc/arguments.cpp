@@ -2,6 +2,7 @@
 
 #include "device_state.h"
 #include "generator.h"
+#include "tables.h"
 
 namespace tiny::glue {
 namespace {
@@ -176,18 +177,18 @@ class Filler {
   size_t next_scalar_ = 0;
 };
 
-/// What the random hook needs: the call's generators.
-struct RandomContext {
+/// What the hooks need: the call's generators and its device.
+struct CallContext {
   c10::ArrayRef<c10::IValue> arguments;
   c10::DeviceIndex index;
 };
-thread_local RandomContext random_context;
+thread_local CallContext call_context;
 
 /// Seed and offset are run-time arguments: never part of the key, whatever their values.
 tiny::Tensor counter_leaf(uint64_t v) { return {make_node(Op::SCALAR, DType::u64, 1, Arg(static_cast<int64_t>(v)), {}), Dims{}}; }
 
 lower::Args::Rng draw_numbers(lower::Args&, int position, int64_t numel) {
-  const RandomContext& c = random_context;
+  const CallContext& c = call_context;
   const bool given = position >= 0 && position < static_cast<int>(c.arguments.size()) && c.arguments[position].isGenerator();
   DrawLog* log = DrawLog::current();
   if (given && log) throw Error(ErrorKind::NotImplemented, "a program that is recorded draws from a generator of its own");
@@ -199,6 +200,8 @@ lower::Args::Rng draw_numbers(lower::Args&, int position, int64_t numel) {
   }
   return rng;
 }
+
+tiny::Tensor table_of_device(const lower::Table& table, DType d) { return table_on(device(call_context.index), table, d); }
 
 }  // namespace
 
@@ -235,8 +238,9 @@ void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, cons
     else if (arguments[k].isList())
       for (const c10::IValue& e : arguments[k].toListRef()) add_out(e.toTensor());
   }
-  random_context = {arguments, index};
+  call_context = {arguments, index};
   out->rng_hook = &draw_numbers;
+  out->table_hook = &table_of_device;
 }
 
 }  // namespace tiny::glue

@@ -14,6 +14,7 @@
 #include "generator.h"
 #include "gil.h"
 #include "register.h"
+#include "tables.h"
 #include "tensor.h"
 #include "where.h"
 
@@ -206,7 +207,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("engine_stats", &engine_stats);
   m.def("memory_stats", &memory_stats);
   m.def("memory_info", &memory_info);
-  m.def("empty_cache", [](int i) { on_device(i, [](Device& d) { d.empty_cache(); }); });
+  m.def("empty_cache", [](int i) { on_device(i, [](Device& d) { drop_tables(d), d.empty_cache(); }); });
   m.def("reset_peak_stats", [](int i) { on_device(i, [](Device& d) { d.reset_peak_stats(); }); });
   m.def("set_memory_limit", [](int i, size_t bytes) { on_device(i, [&](Device& d) { d.set_memory_limit(bytes); }); });
   m.def("set_node_bound", [](int i, int64_t n) {

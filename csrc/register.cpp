@@ -13,6 +13,7 @@
 #include "lower/binary.h"
 #include "lower/chebyshev.h"
 #include "lower/complex/complex.h"
+#include "lower/complex/fft.h"
 #include "lower/conv.h"
 #include "lower/ctc.h"
 #include "lower/distance.h"

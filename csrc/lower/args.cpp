@@ -108,6 +108,11 @@ Complex Args::complex_as(int i, DType d) const {
   return {re, zeros(re.sizes(), d)};
 }
 
+Tensor Args::table(const Table& t, DType d) {
+  if (!table_hook) throw Error(ErrorKind::Runtime, fmt::format("{}: no tables", op));
+  return table_hook(t, d);
+}
+
 Args::Rng Args::rng(int generator_position, int64_t numel) {
   if (!rng_hook) throw Error(ErrorKind::Runtime, fmt::format("{}: no random generator", op));
   return rng_hook(*this, generator_position, numel);

@@ -42,6 +42,13 @@ struct OutInfo {
   Dims sizes;
 };
 
+/// Numbers that the host computes, of nothing but integers: equal functions and keys mean equal tables.
+struct Table {
+  void (*fill)(const Dims& key, double* out);
+  Dims key;
+  int64_t numel;
+};
+
 class Args {
  public:
   std::vector<ArgValue> values;
@@ -74,6 +81,9 @@ class Args {
   Rng rng(int generator_position, int64_t numel);
   /// Set by the glue: draws from the generator at that position (-1: default).
   Rng (*rng_hook)(Args&, int generator_position, int64_t numel) = nullptr;
+  /// The numbers of a table as type d (f32, f64), flat: in the device's memory from call to call.
+  Tensor table(const Table& t, DType d);
+  Tensor (*table_hook)(const Table& t, DType d) = nullptr; // set by the glue
   const void* stack = nullptr;                            // for the hook: the torch stack
 
   // ---- complex arguments. dtypes of complex types are those of their parts everywhere: common({0, 1}) of float64 and complex64 is f64.

@@ -11,6 +11,8 @@ UOp* lower_folds(UOp* sink, const Caps& caps);
 /// CHECK(value, ok) becomes `value` where `ok` holds, else 0, and STOREs of the fault into the error record: PARAM number `record`.
 UOp* lower_checks(UOp* sink, int64_t record);
 
+/// Accesses to elements from the last to the first become accesses from the first to the last, and a shuffle.
+UOp* turn_forwards(UOp* sink);
 /// Gathers that together read a block become vector loads and shuffles; scatters that together write one, shuffles and vector stores.
 UOp* transpose_loads(UOp* sink);
 UOp* transpose_stores(UOp* sink);

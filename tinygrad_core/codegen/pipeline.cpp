@@ -24,7 +24,7 @@ UOp* estimate_cost(UOp* sink, PassContext& c) { return estimate(sink, c.info), s
 UOp* choose_options(UOp* sink, PassContext& c) { return apply_options(sink, c.caps, c.flags); }
 UOp* lower_checks(UOp* sink, PassContext& c) { return tiny::lower_checks(sink, c.record); }
 UOp* lower_folds(UOp* sink, PassContext& c) { return tiny::lower_folds(sink, c.caps); }
-UOp* transpose_blocks(UOp* sink, PassContext&) { return transpose_stores(transpose_loads(sink)); }
+UOp* transpose_blocks(UOp* sink, PassContext&) { return transpose_stores(transpose_loads(turn_forwards(sink))); }
 UOp* lower_indices(UOp* sink, PassContext&) { return lower_vector_indices(sink); }
 UOp* narrow_indices(UOp* sink, PassContext&) { return tiny::narrow_indices(sink); }
 UOp* decompose_ops(UOp* sink, PassContext& c) { return decompose(sink, c.caps); }

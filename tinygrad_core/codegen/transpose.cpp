@@ -152,6 +152,27 @@ bool independent(std::span<const Access> scatters) {
 
 }  // namespace
 
+UOp* turn_forwards(UOp* sink) {
+  return rebuild(sink, [](UOp* u, std::span<UOp* const> src) -> UOp* {
+    if (!u->is(Op::LOAD) && !u->is(Op::STORE)) return nullptr;
+    UOp *array = src[0]->src[0], *index = src[0]->src[1];
+    int64_t lanes = index->numel;
+    LaneForm f = lane_form(index);
+    if (lanes == 1 || !f.first || f.stride >= 0 || -f.stride >= lanes) return nullptr;
+    auto backwards = [lanes](UOp* v) -> UOp* {
+      if (v->numel == 1) return v;
+      Vectors elements;
+      for (int64_t l = lanes; l-- > 0;) elements.push_back(lane(v, l));
+      return node(Op::STACK, v->dtype, elements);
+    };
+    U first = U(f.first) + f.stride * (lanes - 1), numbers = node(Op::LANES, kIndex, {}, {}, lanes);
+    Vectors made{node(Op::INDEX, src[0]->dtype, {array, first + numbers * -f.stride})};
+    for (UOp* s : src.subspan(1)) made.push_back(backwards(s));
+    UOp* forwards = node(u->op, u->dtype, made, u->arg);
+    return u->is(Op::LOAD) ? backwards(forwards) : forwards;
+  });
+}
+
 UOp* transpose_loads(UOp* sink) {
   std::vector<Access> gathers = find_strided(sink, Op::LOAD);
   std::vector<UOp*> map(current_arena().size());

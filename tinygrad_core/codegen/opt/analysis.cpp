@@ -166,7 +166,7 @@ double Analysis::cost_with(const std::vector<size_t>& vectors, const Caps& caps)
     for (size_t k = 0; k < vectors.size(); ++k) {
       if (!own.has(vectors[k]) || width[k] == 1) continue;
       int64_t s = access ? access_stride(u, vectors[k], width[k]) : 1;
-      bool fine = s == 1 || (s == 0 && u->is(Op::LOAD));
+      bool fine = s == 1 || s == -1 || (s == 0 && u->is(Op::LOAD));
       part = fine ? ratio[k] : kGatherCost + (u->is(Op::STORE) ? 0.1 : 0);  // stores contiguous before loads, where both cannot be
     }
     total += c * part * turns(u);

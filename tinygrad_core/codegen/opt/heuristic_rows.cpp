@@ -163,7 +163,7 @@ class Rows {
     int64_t lanes = a_.lanes(v, caps_);
     for (UOp* u : a_.accesses) {
       int64_t s = a_.access_stride(u, v, lanes);
-      if (s == 0 || s == 1 || !a_.nest.loops(u).has(v)) continue;
+      if (s == 0 || s == 1 || s == -1 || !a_.nest.loops(u).has(v)) continue;
       for (size_t r = 0; r < a_.loops.size(); ++r)
         if (r != v && a_.loops[r].extent >= kTile && a_.nest.loops(u).has(r) && a_.access_stride(u, r, kTile) == 1) return r;
     }

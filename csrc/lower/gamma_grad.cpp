@@ -1,5 +1,5 @@
-// - (d cdf / d parameter) / pdf by series, by saddle point expansions and by rational functions, each where it converges: the CPU's formulas
-// and borders, because they are approximations, computed in f64. Source: M. Jankowiak and F. Obermeyer, Pathwise Derivatives Beyond the
+// - (d cdf / d parameter) / pdf by series, by saddle point expansions and by rational functions, each where it converges: the CPU's
+// formulas and borders, because they are approximations, computed in f64. Source: M. Jankowiak and F. Obermeyer, Pathwise Derivatives Beyond the
 // Reparameterization Trick, ICML 2018; coefficients: PyTorch, ATen/native/Distributions.h.
 #include "lower/gamma_grad.h"
 
@@ -49,7 +49,8 @@ Tensor gamma_near_mean(const Tensor& alpha, const Tensor& x) {
 
 /// Rice's saddle point expansion.
 Tensor gamma_large(const Tensor& alpha, const Tensor& x) {
-  Tensor width = sqrt(alpha * 8.0), ratio = log(x / alpha), first = width / (alpha - x), second = pow(x - alpha - alpha * ratio, number(-1.5));
+  Tensor width = sqrt(alpha * 8.0), ratio = log(x / alpha);
+  Tensor first = width / (alpha - x), second = pow(x - alpha - alpha * ratio, number(-1.5));
   Tensor both = where(lt(x, alpha), first - second, first + second);
   Tensor sum = ratio * both - sqrt(2 / alpha) * (alpha + x) / square(alpha - x);
   Tensor stirling = 1 / (alpha * 12.0) * (1 / (alpha * 24.0) + 1.0) + 1.0;
@@ -90,7 +91,8 @@ Tensor beta_alpha_small(const Tensor& x, const Tensor& alpha, const Tensor& beta
 
 /// By beta, x near 0.
 Tensor beta_beta_small(const Tensor& x, const Tensor& alpha, const Tensor& beta) {
-  Tensor factor = digamma_of(alpha + beta) - digamma_of(beta), term = number(1), product = number(1), derivative = number(0), sum = factor / alpha;
+  Tensor factor = digamma_of(alpha + beta) - digamma_of(beta), sum = factor / alpha;
+  Tensor term = number(1), product = number(1), derivative = number(0);
   for (int i = 1; i <= 8; ++i) {
     double n = i;
     term = term * (-x / n);
@@ -171,7 +173,8 @@ DType one_dtype(Args& a, const char* name) {
   DType d = a.tensor(0).dtype();
   for (int i = 1; i < a.size(); ++i)
     if (a.tensor(i).dtype() != d)
-      fail(ErrorKind::Runtime, std::string("Found dtype ") + scalar_type_name(a.tensor(i).dtype()) + " but expected " + scalar_type_name(d));
+      fail(ErrorKind::Runtime,
+           std::string("Found dtype ") + scalar_type_name(a.tensor(i).dtype()) + " but expected " + scalar_type_name(d));
   if (d != DType::f32 && d != DType::f64)
     fail(ErrorKind::NotImplemented, std::string("\"") + name + "\" not implemented for '" + scalar_type_name(d) + "'");
   return d;

@@ -268,7 +268,8 @@ def test_random_numbers():
 
 
 VIEWS = ["{}.mT", "{}[1:]", "{}[:, ::2]", "{}.conj()", "{}.unsqueeze(0)[0]", "{}.flip(0)", "{}.real + 0j", "{}.expand(2, *{}.shape)[1]"]
-WRITES = ["{}.mul_(2j)", "{}.add_({})", "{}.real.copy_({}.imag)", "{}.imag.neg_()", "{}.copy_({})", "{}[0] = 1 - 1j", "{}.fill_(2j)", "torch.view_as_real({}.resolve_conj())[..., 1] = 3", "{}.exp_()"]
+WRITES = ["{}.mul_(2j)", "{}.add_({})", "{}.real.copy_({}.imag)", "{}.imag.neg_()", "{}.copy_({})", "{}[0] = 1 - 1j", "{}.fill_(2j)",
+          "torch.view_as_real({}.resolve_conj())[..., 1] = 3", "{}.exp_()"]
 
 
 @pytest.mark.parametrize("seed", range(12))

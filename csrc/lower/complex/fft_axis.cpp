@@ -86,8 +86,8 @@ Complex fft_axis(Args& a, const Complex& x, const FftAxis& axis) {
   return n <= kMatrix ? by_matrix(a, x, axis, n) : by_convolution(a, x, axis);
 }
 
-/// Of an even n: even elements are taken as real parts and odd ones as imaginary parts of a transform of half the size, whose results number
-/// k and n/2 - k together make the wanted ones. Source: W. Press et al., Numerical Recipes, 12.3.
+/// Of an even n: even elements are taken as real parts and odd ones as imaginary parts of a transform of half the size, whose results
+/// number k and n/2 - k together make the wanted ones. Source: W. Press et al., Numerical Recipes, 12.3.
 Complex fft_axis_half(Args& a, const Tensor& x, const FftAxis& axis) {
   int64_t d = axis.dim, n = x.size(d), half = n / 2;
   DType t = x.dtype();

@@ -16,8 +16,8 @@ struct FftAxis {
 Complex fft_axis(Args& a, const Complex& x, const FftAxis& axis);
 /// Results 0 .. n/2 for a real x: the others are their conjugates.
 Complex fft_axis_half(Args& a, const Tensor& x, const FftAxis& axis);
-/// The real result for n numbers of which x has the first n/2 + 1, and the others are their conjugates. The imaginary parts of number 0, and
-/// of number n/2 of an even n, do not matter.
+/// The real result for n numbers of which x has the first n/2 + 1, and the others are their conjugates. The imaginary parts of number 0,
+/// and of number n/2 of an even n, do not matter.
 Tensor fft_axis_real(Args& a, const Complex& x, int64_t n, const FftAxis& axis);
 
 }  // namespace tiny::lower::complex

@@ -74,7 +74,8 @@ Complex scatter_reduce_two(Args& a) {
   const std::string reduce(a.text(4));
   if (reduce == "sum" || reduce == "mean") return scattered_parts(a, lower::scatter_reduce);
   if (reduce != "prod")
-    fail(ErrorKind::NotImplemented, "\"scatter_gather_tensor_cpu_reduce_" + reduce + "\" not implemented for '" + complex_type_name(d) + "'");
+    fail(ErrorKind::NotImplemented,
+         "\"scatter_gather_tensor_cpu_reduce_" + reduce + "\" not implemented for '" + complex_type_name(d) + "'");
   Complex self = a.complex_as(kSelf, DType::f64);
   if (!a.flag(5)) {
     a.values[5].i = 1;

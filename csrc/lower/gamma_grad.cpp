@@ -1,6 +1,6 @@
 // - (d cdf / d parameter) / pdf by series, by saddle point expansions and by rational functions, each where it converges: the CPU's
-// formulas and borders, because they are approximations, computed in f64. Source: M. Jankowiak and F. Obermeyer, Pathwise Derivatives Beyond the
-// Reparameterization Trick, ICML 2018; coefficients: PyTorch, ATen/native/Distributions.h.
+// formulas and borders, because they are approximations, computed in f64. Source: M. Jankowiak and F. Obermeyer, Pathwise Derivatives
+// Beyond the Reparameterization Trick, ICML 2018; coefficients: PyTorch, ATen/native/Distributions.h.
 #include "lower/gamma_grad.h"
 
 #include "lower/nn_util.h"

@@ -4,6 +4,10 @@
 #include "base/error.h"
 #include "codegen/block.h"
 #include "codegen_kernels.h"
+#include "graph_eval.h"
+#include "schedule/schedule.h"
+#include "tensor/tensor.h"
+#include "uop/graph.h"
 
 namespace tiny::testing {
 namespace {
@@ -178,6 +182,42 @@ TEST(Blocks, OperandsAndResultsAreExpressions) {
   Lowered l = lower_and_run(t, with_tensor_cores(90));
   EXPECT_EQ(count(l.program, Op::BLOCK), 1);
   expect_same(l.buffers, want, 1e-4, "product of expressions");
+}
+
+std::vector<UOp*> nodes_below(UOp* root) {
+  std::vector<UOp*> out;
+  std::set<UOp*> seen;
+  std::function<void(UOp*)> visit = [&](UOp* u) {
+    if (!seen.insert(u).second) return;
+    for (UOp* s : u->sources()) visit(s);
+    u->slot = static_cast<uint32_t>(out.size());
+    out.push_back(u);
+  };
+  visit(root);
+  return out;
+}
+
+/// Kernels of matmul(x, w), in f32 as lowerings write it.
+TEST(Blocks, HalvesAreNotWidenedInMemory) {
+  GraphLock lock;
+  GraphEval e;
+  Tensor x = e.leaf(Value(bf16, 64 * 96), {64, 96}), w = e.leaf(Value(bf16, 128 * 96), {128, 96});
+  int64_t order[] = {1, 0};
+  Tensor y = matmul(x, w.permute(order), f32).cast(bf16), z = matmul(y + y * x.slice(1, 0, 1), w, f32).cast(bf16);
+  std::vector<UOp*> nodes = nodes_below(z.node());
+  std::vector<int> roots{static_cast<int>(nodes.size()) - 1};
+  auto s = make_schedule(nodes, roots, {64 * 96 * 2, 128 * 96 * 2}, {false, false}, with_tensor_cores(90));
+  EXPECT_EQ(s->items.size(), 2u) << "two products, the first with what follows it";
+  for (const ScheduledBuffer& b : s->buffers) EXPECT_LE(b.nbytes, 64 * 128 * 2) << "no operand is stored in f32, or for each product";
+  IrScope scope(s->arena);
+  int64_t blocks = 0;
+  for (const ScheduledItem& i : s->items) {
+    Program p = lower_kernel(i.sink, with_tensor_cores(90), i.name);
+    if (!count(p, Op::BLOCK)) continue;
+    EXPECT_EQ(unpacked(p).engine, Engine::WarpGroups);
+    ++blocks;
+  }
+  EXPECT_EQ(blocks, 2);
 }
 
 TEST(Blocks, ACopyIsNotThereBeforeItsWait) {

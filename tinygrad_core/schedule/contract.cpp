@@ -24,11 +24,6 @@ struct Operand {
   bool widened = false;  // a CAST from a reduced float lies between
 };
 
-/// A CAST that can be done later: from a reduced float to one that holds all its values.
-bool widens(const Work& w, int n) {
-  return w[n].op == Op::CAST && is_reduced_float(w[w[n].src[0]].dtype) && is_float(w[n].dtype) && !is_reduced_float(w[n].dtype);
-}
-
 /// Peels CASTs from reduced floats and one VIEW off `n`.
 Operand peel(const Work& w, int n) {
   Operand o;

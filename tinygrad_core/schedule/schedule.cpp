@@ -59,6 +59,8 @@ class Scheduler {
         last_read_[s] = std::max(last_read_[s], g);
       } else if (is_free(w_[s].op) || g_.group_of[s] == g || g_.group_of[s] < 0) {
         todo.push_back(s);
+      } else if (caps_.tensor_cores && g_.groups[g].contraction && widens(w_, s)) {
+        todo.push_back(s);  // tensor cores multiply what it widens
       } else {
         last_read_[s] = std::max(last_read_[s], g);
         bool reused = g_.groups[g].contraction || n.op == Op::SORT;

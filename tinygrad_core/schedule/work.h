@@ -40,6 +40,11 @@ inline bool is_free(Op op) {
   return op == Op::BUFFER || op == Op::CONST || op == Op::SCALAR || op == Op::IOTA || op == Op::EMPTY || op == Op::VIEW || op == Op::PAD;
 }
 
+/// A CAST that can be done later: from a reduced float to one that holds all its values.
+inline bool widens(const Work& w, int n) {
+  return w[n].op == Op::CAST && is_reduced_float(w[w[n].src[0]].dtype) && is_float(w[n].dtype) && !is_reduced_float(w[n].dtype);
+}
+
 /// Copies the graph, with the rewrites that only the scheduler can judge: a long reduction with few rows is split in two stages; operands
 /// of contractions that are read many times are laid out for it (padding done once, reduced floats widened, panels where the target wants
 /// them).

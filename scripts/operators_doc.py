@@ -5,8 +5,10 @@ on the device, and what runs on the CPU with the reason that the tables csrc/ate
   operators_doc.py --ops 'index*,fft.*'   prints the lines of these instead
 """
 import argparse
+import concurrent.futures
 import fnmatch
 import glob
+import multiprocessing
 import os
 import re
 import sys
@@ -82,8 +84,10 @@ def base(name):
     return name.split(".")[0]
 
 
-def line(op, why):
-    """One row of the table; None for an operator without a sample on strided tensors."""
+def line(number):
+    """The row of op_db[number]; None for an operator without a sample on strided tensors."""
+    warnings.filterwarnings("ignore")
+    op, why = op_db[number], reasons()
     native, cpu, names = [], [], set()
     for dtype in DTYPES:
         if dtype not in op.supported_dtypes("cpu"):
@@ -100,16 +104,15 @@ def line(op, why):
     return f"| {title(op)} | {' '.join(native) or '-'} | {' '.join(cpu) or '-'} | {'; '.join(text)} |"
 
 
-def lines(patterns):
-    warnings.filterwarnings("ignore")
-    why = reasons()
-    chosen = [op for op in op_db if any(fnmatch.fnmatch(op.name, p) for p in patterns)]
-    for k, op in enumerate(sorted(chosen, key=title)):
-        if sys.stderr.isatty():
-            print(f"\r{k + 1} of {len(chosen)}: {title(op):60.60s}", end="", file=sys.stderr, flush=True)
-        row = line(op, why)
-        if row:
-            yield row
+def lines(patterns, jobs):
+    """Rows of the operators whose names match, by name. The processes are new ones: they start without the device."""
+    chosen = sorted((k for k, op in enumerate(op_db) if any(fnmatch.fnmatch(op.name, p) for p in patterns)), key=lambda k: title(op_db[k]))
+    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done, row in enumerate(pool.map(line, chosen), 1):
+            if sys.stderr.isatty():
+                print(f"\r{done} of {len(chosen)}", end="", file=sys.stderr, flush=True)
+            if row:
+                yield row
 
 
 HEAD = """# Operators
@@ -135,12 +138,13 @@ TAIL = """
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--ops", help="comma list of name patterns: print their lines and write nothing")
+    ap.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once")
     a = ap.parse_args()
     if a.ops:
-        for row in lines(a.ops.split(",")):
+        for row in lines(a.ops.split(","), a.jobs):
             print(row)
         return
-    rows = list(lines(["*"]))
+    rows = list(lines(["*"], a.jobs))
     count = [sum(len(c.split()) for row in rows if (c := row.split(" | ")[k]) != "-") for k in (1, 2)]
     dtypes = ", ".join(str(d).removeprefix("torch.") for d in DTYPES)
     head = HEAD.format(dtypes=dtypes, version=torch.__version__.split("+")[0], native=count[0], total=sum(count))

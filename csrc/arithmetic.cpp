@@ -50,17 +50,17 @@ bool keeps_dtype(const c10::TensorImpl& self, const c10::TensorImpl& other) {
   return second == c10::kLong || (second == c10::kDouble && c10::isFloatingType(type));
 }
 
-/// A number in the type in which operators of type `d` compute.
-tiny::Tensor number(const c10::TensorImpl& t, DType d) {
-  const DType c = compute_dtype(d);
-  if (c10::typeMetaToScalarType(t.dtype()) == c10::kLong) return scalar(c, *static_cast<const int64_t*>(t.data()));
-  return scalar(c, *static_cast<const double*>(t.data()));
+/// A number in the type in which operators of type `d` compute. What is added is first brought to `d` (lower/pointwise.h).
+tiny::Tensor number(Op op, const c10::TensorImpl& t, DType d) {
+  const DType c = compute_dtype(d), first = op == Op::ADD || op == Op::SUB ? d : c;
+  if (c10::typeMetaToScalarType(t.dtype()) == c10::kLong) return scalar(first, *static_cast<const int64_t*>(t.data())).cast(c);
+  return scalar(first, *static_cast<const double*>(t.data())).cast(c);
 }
 
 tiny::Tensor compute(Op op, const c10::TensorImpl& self, const c10::TensorImpl& other) {
   const tiny::Tensor x = read(self);
   const DType d = x.dtype(), c = compute_dtype(d);
-  return binary(op, x.cast(c), is_number(other) ? number(other, d) : read(other).cast(c)).cast(d);
+  return binary(op, x.cast(c), is_number(other) ? number(op, other, d) : read(other).cast(c)).cast(d);
 }
 
 template <Op O, class... Alpha>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "lower/nn_util.h"
 
@@ -16,11 +17,12 @@ template <class F> Tensor map(Args& a, F f) {
   return f(widened(a, 0)).cast(d);
 }
 
-/// grad_output and another tensor at `i`, in their common type.
+/// grad_output and another tensor at `i`, in their common type; f(g, x, d) also takes that type itself.
 template <class F> Tensor map_grad(Args& a, int i, F f) {
   DType d = a.common({0, i});
   require_float(a, d);
-  return f(operand(a, 0, d), operand(a, i, d)).cast(d);
+  if constexpr (std::is_invocable_v<F, Tensor, Tensor, DType>) return f(operand(a, 0, d), operand(a, i, d), d).cast(d);
+  else return f(operand(a, 0, d), operand(a, i, d)).cast(d);
 }
 
 Tensor number_like(const Args& a, int i, const Tensor& x) { return a.as(i, x.dtype()); }
@@ -87,10 +89,10 @@ Tensor glu(Args& a) {
 }
 
 Tensor glu_backward(Args& a) {
-  return map_grad(a, 1, [&](const Tensor& g, const Tensor& x) {
+  return map_grad(a, 1, [&](const Tensor& g, const Tensor& x, DType type) {
     int64_t d = wrap_dim(a.integer(2), x.dim()), half = x.size(d) / 2;
-    Tensor s = logistic(x.slice(d, half, 2 * half)), first = x.slice(d, 0, half);
-    Tensor parts[] = {g * s, g * first * s * (like(x, 1) - s)};
+    Tensor s = rounded(logistic(x.slice(d, half, 2 * half)), type), first = x.slice(d, 0, half);
+    Tensor parts[] = {g * s, (like(x, 1) - s) * s * first * g};
     return cat(parts, d);
   });
 }
@@ -156,8 +158,9 @@ Results log_sigmoid(Args& a) {
 }
 
 Tensor log_sigmoid_backward(Args& a) {
-  return map_grad(a, 1, [](const Tensor& g, const Tensor& x) {
-    Tensor z = exp(-abs(x)), below = lt(x, like(x, 0)), share = z / (z + 1.0);
+  return map_grad(a, 1, [](const Tensor& g, const Tensor& x, DType d) {
+    // The exponential is of the type of the CPU's buffer, which this device does without.
+    Tensor z = rounded(exp(-abs(x)), d), below = lt(x, like(x, 0)), share = z / (z + 1.0);
     return g * where(below, like(x, 1) - share, share);
   });
 }
@@ -191,8 +194,12 @@ Tensor relu(Args& a) {
   return maximum(x, like(x, 0));
 }
 
+/// The CPU rounds after every step in float16, once in bfloat16.
 Tensor sigmoid_backward(Args& a) {
-  return map_grad(a, 1, [](const Tensor& g, const Tensor& y) { return g * (like(y, 1) - y) * y; });
+  return map_grad(a, 1, [](const Tensor& g, const Tensor& y, DType d) {
+    DType step = d == DType::f16 ? d : y.dtype();
+    return rounded(g * rounded(like(y, 1) - y, step), step) * y;
+  });
 }
 
 Tensor silu(Args& a) {

@@ -11,10 +11,12 @@ bool is_number(const Args& a, int i) { return a.values[i].kind != ArgKind::Tenso
 /// Whether argument i is the number v (a tensor is not).
 bool is_value(const Args& a, int i, double v) { return is_number(a, i) && a.number(i) == v; }
 
-/// x + sign * alpha * y in type d; alpha = 1 costs nothing.
-Tensor add_scaled(const Args& a, DType d, const Tensor& x, Tensor y, int alpha, bool subtract) {
-  if (a.has(alpha) && !is_value(a, alpha, 1)) y = y * a.as(alpha, y.dtype());
-  return (subtract ? x - y : x + y).cast(d);
+/// x + sign * alpha * y in type d, floats rounded once as the CPU does; alpha, of type d too, costs nothing if it is 1.
+Tensor add_scaled(const Args& a, DType d, const Tensor& x, const Tensor& y, int alpha, bool subtract) {
+  if (!a.has(alpha) || is_value(a, alpha, 1)) return (subtract ? x - y : x + y).cast(d);
+  Tensor factor = a.as(alpha, d).cast(y.dtype());
+  if (is_float(d)) return mulacc(y, subtract ? -factor : factor, x).cast(d);
+  return subtract ? x - y * factor : x + y * factor;
 }
 
 /// Throws for an alpha that the result's type cannot hold.
@@ -55,12 +57,12 @@ Tensor floor_div_int(const Tensor& x, const Tensor& divisor) {
 }
 
 /// Python's floor division: exact quotient rounded down, from fmod, so that q * y + remainder is x.
-/// Source: CPython, Objects/floatobject.c, float_floor_div (for the idea of starting from fmod).
-Tensor floor_div_float(const Tensor& x, const Tensor& y) {
-  Tensor zero = like(x, 0), rest = binary(Op::MOD, x, y), q = (x - rest) / y;
-  q = where(ne(rest, zero) & differ_in_sign(rest, y), q - 1.0, q);
+/// Source: CPython, Objects/floatobject.c, float_floor_div (for the idea of starting from fmod). Each step is rounded to `step`.
+Tensor floor_div_float(const Tensor& x, const Tensor& y, DType step) {
+  Tensor zero = like(x, 0), rest = binary(Op::MOD, x, y), q = rounded(rounded(x - rest, step) / y, step);
+  q = where(ne(rest, zero) & differ_in_sign(rest, y), rounded(q - 1.0, step), q);
   Tensor down = q.unary(Op::FLOOR);
-  down = where(lt(like(x, 0.5), q - down), down + 1.0, down);
+  down = where(lt(like(x, 0.5), q - down), rounded(down + 1.0, step), down);
   Tensor signed_zero = where(sign_bit(x / y), like(x, -0.0), zero);
   return where(eq(y, zero), x / y, where(eq(q, zero), signed_zero, down));
 }
@@ -90,17 +92,24 @@ Tensor power_int(Tensor x, Tensor n) {
   return is_signed(d) ? where(negative, unit, r) : r;
 }
 
-/// Exponents with a cheaper and exact form.
-Tensor power_by_number(const Tensor& x, double e) {
+/// Exponents with a cheaper and exact form. The CPU multiplies in bfloat16.
+Tensor power_by_number(const Tensor& x, double e, DType d) {
+  DType step = d == DType::bf16 ? d : x.dtype();
   if (e == 0) return full(x.sizes(), like(x, 1));
   if (e == 1) return x;
   if (e == 2) return x * x;
-  if (e == 3) return x * x * x;
+  if (e == 3) return rounded(x * x, step) * x;
   if (e == 0.5) return sqrt(x);
   if (e == -0.5) return recip(sqrt(x));
   if (e == -1) return recip(x);
-  if (e == -2) return recip(x * x);
-  return binary(Op::POW, x, scalar(x.dtype(), e));
+  if (e == -2) return recip(rounded(x * x, step));
+  return binary(Op::POW, x, scalar(d, e).cast(x.dtype()));
+}
+
+/// x // y for floats. The CPU rounds after every step, but divides by a number in the computing type.
+Tensor floor_div_float(Args& a, DType d) {
+  DType step = a.values[1].kind == ArgKind::Tensor && a.tensor(1).numel() != 1 ? d : compute_dtype(d);
+  return floor_div_float(operand(a, 0, d), factor(a, 1, d), step).cast(d);
 }
 
 Tensor log_add_exp(Args& a, double base) {
@@ -112,11 +121,11 @@ Tensor log_add_exp(Args& a, double base) {
   return where(same_infinity, x, top + rest).cast(d);
 }
 
-/// x * f(y), 0 where x is 0, NaN where y is.
+/// x * f(y) with f(y) of the result's type, 0 where x is 0, NaN where y is.
 template <class F> Tensor times_log(Args& a, F f) {
   DType d = a.common_float({0, 1});
   Tensor x = operand(a, 0, d), y = operand(a, 1, d);
-  return where(ne(y, y), like(y, NAN), where(eq(x, like(x, 0)), like(x, 0), x * f(y))).cast(d);
+  return where(ne(y, y), like(y, NAN), where(eq(x, like(x, 0)), like(x, 0), x * rounded(f(y), d))).cast(d);
 }
 
 Tensor extreme_without_nan(Args& a, Op op) {
@@ -148,29 +157,34 @@ Tensor rsub(Args& a) {
 
 Tensor mul(Args& a) {
   DType d = a.common({0, 1});
-  return (operand(a, 0, d) * operand(a, 1, d)).cast(d);
+  return (operand(a, 0, d) * factor(a, 1, d)).cast(d);
 }
 
-Tensor div(Args& a) { return float_binary<Op::FDIV>(a); }
+Tensor div(Args& a) {
+  DType d = a.common_float({0, 1});
+  return (operand(a, 0, d) / factor(a, 1, d)).cast(d);
+}
 
 Tensor div_mode(Args& a) {
   if (!a.has(2)) return div(a);
   DType d = a.common({0, 1});
   require_not_bool(a, d);
-  Tensor x = operand(a, 0, d), y = operand(a, 1, d);
-  // The quotient is rounded to its type before it is truncated, as PyTorch does.
-  if (a.text(2) == "trunc") return is_float(d) ? (x / y).cast(d).cast(x.dtype()).unary(Op::TRUNC).cast(d) : x / checked_divisor(y);
+  if (a.text(2) == "trunc") {
+    Tensor x = operand(a, 0, d), y = factor(a, 1, d);
+    if (!is_float(d)) return x / checked_divisor(y);
+    // The quotient is rounded to its type before it is truncated, as PyTorch does; but not that by a number.
+    return rounded(x / y, y.numel() == 1 ? x.dtype() : d).unary(Op::TRUNC).cast(d);
+  }
   if (a.text(2) != "floor")
     fail(ErrorKind::Runtime, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
                              "'" + std::string(a.text(2)) + "'");
-  return is_float(d) ? floor_div_float(x, y).cast(d) : floor_div_int(x, y);
+  return is_float(d) ? floor_div_float(a, d) : floor_div_int(operand(a, 0, d), operand(a, 1, d));
 }
 
 Tensor floor_divide(Args& a) {
   DType d = a.common({0, 1});
   require_not_bool(a, d);
-  Tensor x = operand(a, 0, d), y = operand(a, 1, d);
-  return is_float(d) ? floor_div_float(x, y).cast(d) : floor_div_int(x, y);
+  return is_float(d) ? floor_div_float(a, d) : floor_div_int(operand(a, 0, d), operand(a, 1, d));
 }
 
 Tensor fmod(Args& a) {
@@ -200,7 +214,7 @@ Tensor pow(Args& a) {
     return power_int(a.as(0, d), a.integer(1));
   }
   Tensor x = operand(a, 0, d);
-  if (is_number(a, 1)) return power_by_number(x, a.number(1)).cast(d);
+  if (is_number(a, 1)) return power_by_number(x, a.number(1), d).cast(d);
   Tensor y = operand(a, 1, d);
   return (is_value(a, 0, 2) ? y.unary(Op::EXP2) : binary(Op::POW, x, y)).cast(d);
 }
@@ -209,7 +223,7 @@ Tensor addcmul(Args& a) {
   DType d = a.common({0, 1, 2});
   Tensor t = operand(a, 1, d);
   if (!is_value(a, 3, 1)) t = t * a.as(3, t.dtype());
-  return (operand(a, 0, d) + t * operand(a, 2, d)).cast(d);
+  return mulacc(t, operand(a, 2, d), operand(a, 0, d)).cast(d);
 }
 
 Tensor addcdiv(Args& a) {
@@ -230,10 +244,10 @@ Tensor lerp(Args& a) {
                                  (i == 1 ? "end" : "weight") + "` but got dtype " + scalar_type_name(a.tensor(i).dtype()));
   require_float(a, a.tensor(0).dtype());
   DType d = a.common({0, 1});
-  Tensor start = operand(a, 0, d), end = operand(a, 1, d), step = end - start, w = operand(a, 2, d).cast(start.dtype());
+  Tensor start = operand(a, 0, d), end = operand(a, 1, d), step = end - start, w = factor(a, 2, d);
   // Counted from the nearer end, so that weights 0 and 1 give the ends exactly.
-  auto from_start = [&] { return start + w * step; };
-  auto from_end = [&] { return end - step * (like(w, 1) - w); };
+  auto from_start = [&] { return mulacc(w, step, start); };
+  auto from_end = [&] { return mulacc(step, w - 1.0, end); };
   if (is_number(a, 2)) return (std::abs(a.number(2)) < 0.5 ? from_start() : from_end()).cast(d);
   return where(lt(abs(w), like(w, 0.5)), from_start(), from_end()).cast(d);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lower/nn_util.h"
+#include "lower/pointwise.h"
 
 namespace tiny::lower {
 namespace {
@@ -193,15 +194,16 @@ Tensor embedding_dense_backward(Args& a) {
   const Tensor &grad = a.tensor(0), &given = a.tensor(1);
   int64_t rows = a.integer(2), padding = a.integer(3), n = given.numel(), width = grad.size(-1);
   DType d = grad.dtype(), acc = compute_dtype(d);
-  Tensor out = zeros({rows, width}, acc);
-  if (n == 0 || out.numel() == 0) return out.cast(d);
-  Tensor index = checked_index(given.reshape({n}), rows, a.op, false), source = grad.reshape({n, width}).cast(acc);
+  Tensor out = zeros({rows, width}, d);  // in reduced floats rounded after every row, as on the CPU
+  if (n == 0 || out.numel() == 0) return out;
+  Tensor index = checked_index(given.reshape({n}), rows, a.op, false), source = grad.reshape({n, width});
   if (a.flag(4)) {
     Tensor counts = scatter_rows(zeros({rows}, DType::i64), index, full({n}, index_constant(1)), Op::ADD);
-    source = source / gather_flat(counts, index).reshape({n, 1}).cast(acc);
+    Tensor share = rounded(recip(gather_flat(counts, index).cast(acc)), d);
+    source = (source.cast(acc) * share.reshape({n, 1})).cast(d);
   }
   if (padding >= 0) index = where(eq(index, index_constant(padding)), index_constant(-1), index);
-  return scatter_rows(out, index, source, Op::ADD).cast(d);
+  return scatter_rows(out, index, source, Op::ADD);
 }
 
 }  // namespace tiny::lower

@@ -16,23 +16,22 @@ Tensor reduced(const Tensor& loss, int64_t reduction, DType d) {
   return (reduction == kMean ? total / static_cast<double>(loss.numel()) : total).cast(d);
 }
 
-/// What the gradient of each element is multiplied with.
-Tensor spread(const Tensor& grad, const Tensor& x, int64_t reduction) {
-  return reduction == kMean ? grad / static_cast<double>(x.numel()) : grad;
-}
-
-/// f(x - target) for each element.
-template <class F> Tensor distance_loss(Args& a, F f) {
+/// f(x - target, step) for each element, of the result's type before it is reduced. After each step the value is rounded to `step`, which
+/// is the result's type or, if the CPU rounds only at the end, that in which it computes.
+template <class F> Tensor distance_loss(Args& a, DType rounds_once, F f) {
   DType d = a.common({0, 1});
   require_float(a, d);
-  return reduced(f(operand(a, 0, d) - operand(a, 1, d)), a.integer(2), d);
+  Tensor x = operand(a, 0, d), t = operand(a, 1, d);
+  DType step = d == rounds_once ? x.dtype() : d;
+  return reduced(rounded(f(rounded(x - t, step), step), d), a.integer(2), d);
 }
-/// Its gradient: slope(x - target) times grad_output.
-template <class F> Tensor distance_gradient(Args& a, F slope) {
+/// Its gradient: slope(x - target, grad_output, share), where share is `scale`, divided by the number of elements if the loss is their
+/// mean.
+template <class F> Tensor distance_gradient(Args& a, double scale, F slope) {
   DType d = a.common({1, 2});
-  Tensor x = operand(a, 1, d), g = operand(a, 0, d);
-  Tensor apart = x - operand(a, 2, d);
-  return (slope(apart) * spread(g, apart, a.integer(3))).cast(d);
+  Tensor x = operand(a, 1, d), g = operand(a, 0, d), apart = x - operand(a, 2, d);
+  if (a.integer(3) == kMean) scale /= static_cast<double>(apart.numel());
+  return slope(apart, g, constant(x.dtype(), scale), d).cast(d);
 }
 
 // ---- nll_loss on values laid out as [N, C, S]: S positions for each sample
@@ -103,41 +102,47 @@ void check_nll2d(const Tensor& x, const Tensor& t) {
 
 }  // namespace
 
+// In reduced floats each of these rounds where the CPU's kernel does.
+
 Tensor mse_loss(Args& a) {
-  return distance_loss(a, [](const Tensor& z) { return z * z; });
+  return distance_loss(a, DType::count, [](const Tensor& z, DType) { return z * z; });
 }
 Tensor mse_loss_backward(Args& a) {
-  return distance_gradient(a, [](const Tensor& z) { return z * 2.0; });
+  return distance_gradient(a, 2, [](const Tensor& z, const Tensor& g, const Tensor& share, DType d) {
+    return rounded(rounded(share, d) * rounded(z, d), d) * g;
+  });
 }
 
 Tensor smooth_l1_loss(Args& a) {
   double beta = a.number(3);
   if (beta < 0) fail(ErrorKind::Runtime, "smooth_l1_loss does not support negative values for beta.");
-  return distance_loss(a, [&](const Tensor& z) {
-    Tensor size = abs(z), b = scalar(z.dtype(), beta);
+  return distance_loss(a, DType::bf16, [&](const Tensor& z, DType step) {
+    Tensor size = abs(z), b = rounded(scalar(z.dtype(), beta), step);
     if (beta == 0) return size;
-    return where(lt(size, b), size * 0.5 * size / b, size - b * 0.5);
+    return where(lt(size, b), rounded(rounded(size * 0.5, step) * size, step) / b, size - rounded(b * 0.5, step));
   });
 }
 Tensor smooth_l1_loss_backward(Args& a) {
   double beta = a.number(4);
-  return distance_gradient(a, [&](const Tensor& z) {
+  return distance_gradient(a, 1, [&](const Tensor& z, const Tensor& g, const Tensor& share, DType) {
     Tensor b = scalar(z.dtype(), beta), direction = where(lt(z, like(z, 0)), like(z, -1), where(lt(like(z, 0), z), like(z, 1), z));
-    return beta == 0 ? direction : where(lt(abs(z), b), z / b, direction);
+    return share * (beta == 0 ? direction : where(lt(abs(z), b), z / b, direction)) * g;
   });
 }
 
 Tensor huber_loss(Args& a) {
   if (a.number(3) <= 0) fail(ErrorKind::Runtime, "huber_loss does not support non-positive values for delta.");
-  return distance_loss(a, [&](const Tensor& z) {
-    Tensor size = abs(z), delta = scalar(z.dtype(), a.number(3));
-    return where(le(size, delta), size * 0.5 * size, delta * (size - delta * 0.5));
+  return distance_loss(a, DType::f16, [&](const Tensor& z, DType step) {
+    Tensor size = abs(z), delta = rounded(scalar(z.dtype(), a.number(3)), step);
+    Tensor square = rounded(size * 0.5, step) * size, line = delta * rounded(size - rounded(delta * 0.5, step), step);
+    return where(le(size, delta), square, line);
   });
 }
 Tensor huber_loss_backward(Args& a) {
-  return distance_gradient(a, [&](const Tensor& z) {
-    Tensor delta = scalar(z.dtype(), a.number(4));
-    return clip(z, -delta, delta);
+  return distance_gradient(a, 1, [&](const Tensor& apart, const Tensor& g, const Tensor& whole, DType d) {
+    Tensor z = rounded(apart, d), share = rounded(whole, d), delta = rounded(scalar(z.dtype(), a.number(4)), d);
+    Tensor most = rounded(share * delta, d) * g;
+    return where(le(z, -delta), -most, where(ge(z, delta), most, rounded(share * z, d) * g));
   });
 }
 
@@ -147,18 +152,19 @@ Tensor binary_cross_entropy(Args& a) {
   Tensor x = widened(a, 0), t = a.as(1, x.dtype()), one = like(x, 1), floor = like(x, -100);
   Tensor ok = ge(x, like(x, 0)) & le(x, one);
   x = check(x, ok | ne(x, x), "all elements of input should be between 0 and 1", 0);
-  Tensor loss = (t - one) * maximum((-x).unary(Op::LOG1P), floor) - t * maximum(log(x), floor);
-  if (a.has(2)) loss = loss * a.as(2, x.dtype());
-  return reduced(loss, a.integer(3), d);
+  Tensor off = rounded((-x).unary(Op::LOG1P), d), on = rounded(log(x), d);
+  Tensor loss = rounded(rounded(t - one, d) * maximum(off, floor), d) - rounded(t * maximum(on, floor), d);
+  if (a.has(2)) loss = rounded(loss, d) * a.as(2, x.dtype());
+  return reduced(rounded(loss, d), a.integer(3), d);
 }
 
 Tensor binary_cross_entropy_backward(Args& a) {
   DType d = a.tensor(1).dtype();
   Tensor x = widened(a, 1), t = a.as(2, x.dtype()), g = a.as(0, x.dtype());
-  Tensor slope = (x - t) / maximum((like(x, 1) - x) * x, like(x, 1e-12));
-  Tensor r = slope * g;
-  if (a.has(3)) r = r * a.as(3, x.dtype());
-  return spread(r, x, a.integer(4)).cast(d);
+  Tensor divisor = maximum(rounded(rounded(like(x, 1) - x, d) * x, d), rounded(like(x, 1e-12), d));
+  Tensor r = rounded(rounded(g * rounded(x - t, d), d) / divisor, d);
+  if (a.has(3)) r = rounded(r * a.as(3, x.dtype()), d);
+  return (a.integer(4) == kMean ? r / static_cast<double>(x.numel()) : r).cast(d);
 }
 
 Results nll_loss(Args& a) { return nll_forward(a); }

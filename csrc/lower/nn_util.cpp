@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "lower/pointwise.h"
+
 namespace tiny::lower {
 
 void fail(ErrorKind kind, std::string text) { throw Error(kind, std::move(text)); }
@@ -89,6 +93,23 @@ Tensor move_from_last(const Tensor& x, int64_t d) {
 Tensor is_nan(const Tensor& x) {
   if (is_float(x.dtype())) return ne(x, x);
   return full(x.sizes(), constant(DType::bool_, int64_t{0}));
+}
+
+Tensor reduce_in_order(const Tensor& x, Op op, const Dims& axes, DType step) {
+  constexpr int64_t kLongest = 32;
+  int64_t count = 1;
+  for (int64_t d : axes) count *= x.size(d);
+  if (x.dtype() == step || count == 0 || count > kLongest) return x.reduce(op, axes);
+  Dims sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  auto element = [&](int64_t k) {
+    Tensor r = x;
+    for (size_t i = sorted.size(); i-- > 0; k /= x.size(sorted[i])) r = r.select(sorted[i], k % x.size(sorted[i]));
+    return r;
+  };
+  Tensor r = element(0);
+  for (int64_t k = 1; k < count; ++k) r = rounded(binary(op, r, element(k)), step);
+  return r;
 }
 
 }  // namespace tiny::lower

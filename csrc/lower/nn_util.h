@@ -40,6 +40,11 @@ Tensor move_last(const Tensor& x, int64_t d);
 /// The inverse of move_last.
 Tensor move_from_last(const Tensor& x, int64_t d);
 
+/// x reduced over `axes`, each element taken in row-major order and the value rounded to `step` after it: how the CPU's kernels do it that
+/// keep a sum or product in a reduced float. That is written out, so it is for short reductions; longer ones are in the computing type,
+/// more exact than the CPU's.
+Tensor reduce_in_order(const Tensor& x, Op op, const Dims& axes, DType step);
+
 inline bool any_zero(std::span<const int64_t> sizes) {
   for (int64_t s : sizes)
     if (s == 0) return true;

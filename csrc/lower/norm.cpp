@@ -110,26 +110,6 @@ Results layer_norm_backward(Args& a) {
   return r;
 }
 
-Results rms_norm(Args& a) {
-  DType d = a.tensor(0).dtype();
-  Tensor x = widened(a, 0);
-  Dims axes = trailing_axes(x.dim(), checked_normalized(a, x, 1));
-  double eps = a.number(3, x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
-  Tensor rstd = inverse_std(mean_of(x * x, axes), eps);
-  return {scaled(x * rstd, optional(a, 2, x.dtype()), {}).cast(d), rstd};
-}
-
-Results rms_norm_backward(Args& a) {
-  DType d = a.tensor(1).dtype();
-  Tensor g = widened(a, 0), x = widened(a, 1), rstd = a.as(3, x.dtype()), w = optional(a, 4, x.dtype()), n = x * rstd;
-  int64_t count = static_cast<int64_t>(a.ints(2).size());
-  Results r(2);
-  Tensor gw = w.defined() ? g * w : g;
-  if (wanted(a, 5, 0)) r[0] = (rstd * (gw - n * mean_of(gw * n, trailing_axes(x.dim(), count)))).cast(d);
-  if (wanted(a, 5, 1) && a.has(4)) r[1] = sum_leading(g * n, count).cast(a.tensor(4).dtype());
-  return r;
-}
-
 Results group_norm(Args& a) {
   const Tensor& input = a.tensor(0);
   require_float(a, input.dtype());

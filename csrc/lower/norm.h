@@ -8,10 +8,6 @@ namespace tiny::lower {
 Results layer_norm(Args& a);
 /// native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight?, bias?, output_mask[3])
 Results layer_norm_backward(Args& a);
-/// _fused_rms_norm(input, normalized_shape, weight?, eps?) -> output, rstd
-Results rms_norm(Args& a);
-/// _fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight?, output_mask[2])
-Results rms_norm_backward(Args& a);
 /// native_group_norm(input, weight?, bias?, N, C, HxW, group, eps) -> output, mean [N, G], rstd [N, G]
 Results group_norm(Args& a);
 /// native_group_norm_backward(grad_out, input, mean, rstd, weight?, N, C, HxW, group, output_mask[3])

@@ -38,24 +38,32 @@ Tensor source(const Padded& p, bool reflects) {
   return last - abs(last - abs(i));
 }
 
-Tensor pad_by_index(Args& a, bool reflects) {
-  const Tensor& x = a.tensor(0);
-  Dims strides = contiguous_strides(x.sizes()), out = x.sizes();
-  auto dims = padded_dims(x.sizes(), a.ints(1), reflects);
-  SmallVec<uint8_t, 8> moved(x.dim());
+/// The flat position in a tensor of these sizes from which each element of the padded one comes.
+template <class Dimensions> Tensor flat_source(const Dims& sizes, const Dimensions& dims, bool reflects) {
+  const int64_t ndim = static_cast<int64_t>(sizes.size());
+  Dims strides = contiguous_strides(sizes), out = sizes;
+  SmallVec<uint8_t, 8> moved(ndim);
   Tensor at = index_constant(0);
   auto add = [&](int64_t d, const Tensor& place) {
-    Dims shape(x.dim(), 1);
+    Dims shape(ndim, 1);
     shape[d] = place.numel();
     at = at + (place * index_constant(strides[d])).reshape(shape);
   };
   for (const Padded& p : dims) moved[p.d] = 1, out[p.d] = p.n + p.lo + p.hi, add(p.d, source(p, reflects));
+  for (int64_t d = 0; d < ndim; ++d)
+    if (!moved[d]) add(d, iota(sizes[d]));
+  return at.expand(out);
+}
+
+Tensor pad_by_index(Args& a, bool reflects) {
+  const Tensor& x = a.tensor(0);
+  Dims out = x.sizes();
+  auto dims = padded_dims(x.sizes(), a.ints(1), reflects);
+  for (const Padded& p : dims) out[p.d] = p.n + p.lo + p.hi;
   if (product(out) == 0) return empty_value(out, x.dtype());
   if (x.numel() == 0) fail(ErrorKind::Runtime, fmt::format("Expected an input with elements to pad, but got sizes "
                                                            "{}", sizes_text(x.sizes())));
-  for (int64_t d = 0; d < x.dim(); ++d)
-    if (!moved[d]) add(d, iota(x.size(d)));
-  return gather_flat(x, at.expand(out));
+  return gather_flat(x, flat_source(x.sizes(), dims, reflects));
 }
 
 /// g with `before` and `after` zeros around dimension d (negative: cropped).
@@ -84,8 +92,16 @@ Tensor pad_gradient(Args& a, bool reflects) {
   const Tensor& x = a.tensor(1);
   Tensor g = widened(a, 0);
   if (x.numel() == 0) return full(x.sizes(), like(x, 0));
-  for (const Padded& p : padded_dims(x.sizes(), a.ints(2), reflects)) g = fold_back(g, p, reflects);
-  return g.cast(a.tensor(0).dtype());
+  auto dims = padded_dims(x.sizes(), a.ints(2), reflects);
+  DType d = a.tensor(0).dtype();
+  if (is_reduced_float(d)) {  // as the CPU, which adds up in the gradient's own type: one element of a plane after the other
+    int64_t lead = product(std::span<const int64_t>(x.sizes().data(), x.sizes().size() - dims.size()));
+    Dims shape{lead, g.numel() / lead, 1};
+    Tensor at = flat_source(x.sizes(), dims, reflects).reshape(shape);
+    return scatter_flat(zeros({x.numel()}, d), at, a.tensor(0).reshape(shape), Op::ADD).reshape(x.sizes());
+  }
+  for (const Padded& p : dims) g = fold_back(g, p, reflects);
+  return g.cast(d);
 }
 
 }  // namespace
@@ -101,17 +117,17 @@ Tensor unfold_backward(Args& a) {
   DType dtype = grad.dtype();
   if (sizes.empty()) return grad.reshape({}).cast(dtype);
   int64_t ndim = static_cast<int64_t>(sizes.size()), d = wrap_dim(a.integer(2), ndim), size = a.integer(3), step = a.integer(4);
-  Tensor zero = full(sizes, constant(compute_dtype(dtype), 0.0));
-  if (grad.numel() == 0) return zero.cast(dtype);
+  Tensor zero = full(sizes, constant(dtype, 0.0));
+  if (grad.numel() == 0) return zero;
   // [outer, windows, inner.., size] to [outer, windows * size, inner]
   int64_t outer = 1, inner = 1, windows = grad.size(d), n = sizes[d];
   for (int64_t k = 0; k < ndim; ++k) (k < d ? outer : k > d ? inner : n) *= k == d ? 1 : sizes[k];
   int64_t order[] = {0, 1, 3, 2};
-  Tensor src = widened(a, 0).reshape({outer, windows, inner, size}).permute(order).reshape({outer, windows * size, inner});
+  Tensor src = grad.reshape({outer, windows, inner, size}).permute(order).reshape({outer, windows * size, inner});
   Tensor within = iota(windows).reshape({windows, 1}) * index_constant(step) + iota(size);
   Tensor row = iota(outer).reshape({outer, 1, 1}) * index_constant(n) + within.reshape({1, windows * size, 1});
   Tensor at = row * index_constant(inner) + iota(inner);
-  return scatter_flat(zero, at, src, Op::ADD).cast(dtype);
+  return scatter_flat(zero, at, src, Op::ADD);
 }
 
 }  // namespace tiny::lower

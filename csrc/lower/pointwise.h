@@ -1,20 +1,24 @@
-// What all pointwise lowerings share. Reduced floats are computed in f32 and rounded once, at the end of the operator.
+// What all pointwise lowerings share. Reduced floats are computed in f32 and rounded at the end of the operator; where the CPU's kernel
+// rounds after each of its steps, so does the lowering (rounded()).
 #pragma once
 #include "lower/args.h"
 
 namespace tiny::lower {
 
-/// Argument i in the type in which an operator of common type `d` computes. A tensor is first brought to `d`, as PyTorch does; a number
-/// keeps the precision of the computing type.
-inline Tensor operand(const Args& a, int i, DType d) {
-  DType c = compute_dtype(d);
+/// Argument i in the type in which an operator of common type `d` computes. Tensors and numbers are first brought to `d`, as PyTorch does.
+inline Tensor operand(const Args& a, int i, DType d) { return a.as(i, d).cast(compute_dtype(d)); }
+
+/// The same for the second factor of a product, a divisor and a weight: a number, or a tensor of one element, is not brought to `d` first.
+inline Tensor factor(const Args& a, int i, DType d) {
   const ArgValue& v = a.values[i];
-  if (c == d || v.kind != ArgKind::Tensor || v.category == Category::Number) return a.as(i, c);
-  return v.tensor.cast(d).cast(c);
+  return v.kind != ArgKind::Tensor || v.tensor.numel() == 1 ? a.as(i, compute_dtype(d)) : operand(a, i, d);
 }
 
 /// Argument i, a tensor, in the type in which its own dtype computes.
 inline Tensor widened(const Args& a, int i) { return a.tensor(i).cast(compute_dtype(a.tensor(i).dtype())); }
+
+/// A value of a wider type, as an operator sees it that keeps it in `d`.
+inline Tensor rounded(const Tensor& x, DType d) { return x.dtype() == d ? x : x.cast(d).cast(x.dtype()); }
 
 /// Constants of the dtype of `x`.
 inline Tensor like(const Tensor& x, double v) { return constant(x.dtype(), v); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lower/nn_util.h"
+#include "lower/pointwise.h"
 
 namespace tiny::lower {
 namespace {
@@ -108,16 +109,16 @@ Results max_pool(Args& a, size_t n) {
   return greatest(values, index, n, sizes);
 }
 
-/// Adds each gradient at its flat index. Planes are independent; within one, windows may share an element.
+/// Adds each gradient at its flat index, in the gradient's own type as the CPU does. Planes are independent; within one, windows may share
+/// an element.
 Tensor scatter_gradient(const Tensor& g, const Tensor& x, const Tensor& indices, size_t n) {
   if (!(indices.sizes() == g.sizes()))
     fail(ErrorKind::Runtime, fmt::format("expected indices of size {}, but got {}", sizes_text(g.sizes()), sizes_text(indices.sizes())));
   if (x.numel() == 0 || g.numel() == 0) return zeros(x.sizes(), x.dtype());
-  DType acc = compute_dtype(x.dtype());
   int64_t lead = planes(x, n).size(0), in = x.numel() / lead;
   Dims shape{lead, g.numel() / lead, 1};
   Tensor at = indices.reshape(shape) + iota_along(3, 0, lead, in);
-  return scatter_flat(zeros({x.numel()}, acc), at, g.cast(acc).reshape(shape), Op::ADD).reshape(x.sizes()).cast(x.dtype());
+  return scatter_flat(zeros({x.numel()}, x.dtype()), at, g.cast(x.dtype()).reshape(shape), Op::ADD).reshape(x.sizes());
 }
 
 /// Elements that window o averages over, along one dimension.
@@ -179,8 +180,9 @@ Tensor avg_pool(Args& a, size_t n) {
   return (windows.sum(trailing_axes(1 + n, n)) / v.divisor).reshape(sizes).cast(x.dtype());
 }
 
-/// out[l, i..] = sum of g[l, o..] over the windows o that cover i. As in conv.cpp, a stride R splits the outputs into R phases.
-Tensor spread(Tensor g, const Window& w) {
+/// out[l, i..] = sum of g[l, o..] over the windows o that cover i, rounded to `step` after each. As in conv.cpp, a stride R splits the
+/// outputs into R phases.
+Tensor spread(Tensor g, const Window& w, DType step) {
   size_t n = w.n();
   Dims taps(n), counts(n), starts(n), lo(n), hi(n);
   for (size_t d = 0; d < n; ++d) {
@@ -204,7 +206,7 @@ Tensor spread(Tensor g, const Window& w) {
                      (index_constant(taps[d] - 1) - iota_along(1 + 3 * n, 1 + 2 * n + d, taps[d])) * index_constant(w.stride[d]);
     y = where(lt(element, index_constant(w.kernel[d])), y, constant(y.dtype(), int64_t{0}));
   }
-  y = y.sum(trailing_axes(1 + 2 * n, n));
+  y = reduce_in_order(y, Op::ADD, trailing_axes(1 + 2 * n, n), step);
   Dims order{0}, merged{g.size(0)};
   for (size_t d = 0; d < n; ++d) {
     order.push_back(static_cast<int64_t>(1 + n + d)), order.push_back(static_cast<int64_t>(1 + d));
@@ -223,7 +225,8 @@ Tensor avg_pool_backward(Args& a, size_t n) {
     fail(ErrorKind::Runtime,
          fmt::format("Expected grad_output of size {}, but got {}", sizes_text(with_trailing(x, v.window.out)), sizes_text(g.sizes())));
   if (x.numel() == 0) return zeros(x.sizes(), x.dtype());
-  return spread(planes(g, n).cast(acc) / v.divisor, v.window).reshape(x.sizes()).cast(x.dtype());
+  DType step = x.dtype();
+  return spread(rounded(planes(g, n).cast(acc) / v.divisor, step), v.window, step).reshape(x.sizes()).cast(step);
 }
 
 // ---- adaptive: window o of O over an extent I covers floor(o*I/O) .. ceil((o+1)*I/O) - 1.
@@ -288,12 +291,43 @@ Tensor adaptive_counts(const Dims& in, const Dims& out, DType acc) {
   return count.cast(acc);
 }
 
+/// x [L, I..] summed over the adaptive windows of `out`, one element of each after the other, rounded to `step` after each.
+Tensor adaptive_sum_in_order(const Tensor& x, const Dims& out, DType step) {
+  size_t n = out.size(), ndim = 1 + 2 * n;
+  Tensor flat = iota_along(ndim, 0, x.size(0), x.numel() / x.size(0)), inside = constant(DType::bool_, int64_t{1});
+  Dims strides = contiguous_strides(x.sizes());
+  for (size_t d = 0; d < n; ++d) {
+    int64_t in = x.sizes()[d + 1];
+    AdaptiveAxis axis = adaptive_axis(in, out[d], ndim, 1 + d);
+    Tensor at = iota_along(ndim, 1 + n + d, axis.widest);
+    flat = flat + minimum(axis.start + at, index_constant(in - 1)) * index_constant(strides[d + 1]);
+    if (!axis.regular()) inside = binary(Op::AND, inside, lt(at, axis.size));
+  }
+  Tensor picked = where(inside, gather_flat(x, flat), constant(x.dtype(), 0.0));
+  return reduce_in_order(picked, Op::ADD, trailing_axes(1 + n, n), step);
+}
+
+/// x divided by the extents of the adaptive windows that make [1, O..] of [1, I..]; as the CPU does, by one dimension's after the other in
+/// a reduced float.
+Tensor over_extents(Tensor x, const Dims& in, const Dims& out, DType step) {
+  if (step == x.dtype()) return x / adaptive_counts(in, out, x.dtype());
+  for (size_t d = 0; d < in.size(); ++d) {
+    AdaptiveAxis axis = adaptive_axis(in[d], out[d], in.size() + 1, d + 1);
+    x = rounded(x / (axis.regular() ? index_constant(in[d] / out[d]) : axis.size).cast(x.dtype()), step);
+  }
+  return x;
+}
+
 Tensor adaptive_avg_pool(Args& a, size_t n, const char* name) {
   const Tensor& x = a.tensor(0);
   Dims out = adaptive_output(x, a.ints(1), n, name), sizes = with_trailing(x, out);
   if (any_zero(sizes)) return zeros(sizes, x.dtype());
   DType acc = compute_dtype(x.dtype());
   Tensor sum = planes(x, n).cast(acc);
+  if (n == 3 && acc != x.dtype()) {  // in three dimensions the CPU sums and divides in the reduced float
+    sum = adaptive_sum_in_order(sum, out, x.dtype());
+    return over_extents(sum, Dims(x.sizes().end() - n, x.sizes().end()), out, x.dtype()).reshape(sizes).cast(x.dtype());
+  }
   Dims in(sum.sizes().begin() + 1, sum.sizes().end());
   for (size_t d = 0; d < n; ++d) sum = adaptive_sum(sum, d + 1, out[d]);
   return (sum / adaptive_counts(in, out, acc)).reshape(sizes).cast(x.dtype());
@@ -307,7 +341,8 @@ Tensor adaptive_avg_pool_backward(Args& a, size_t n) {
   if (x.numel() == 0 || g.numel() == 0) return zeros(x.sizes(), x.dtype());
   DType acc = compute_dtype(x.dtype());
   Dims in(x.sizes().end() - n, x.sizes().end()), out(g.sizes().end() - n, g.sizes().end());
-  Tensor sum = planes(g, n).cast(acc) / adaptive_counts(in, out, acc);
+  Tensor sum = over_extents(planes(g, n).cast(acc), in, out, x.dtype());
+  if (acc != x.dtype()) return adaptive_sum_in_order(sum, in, x.dtype()).reshape(x.sizes()).cast(x.dtype());
   for (size_t d = 0; d < n; ++d) {
     if (in[d] % out[d] == 0 && in[d] != out[d]) {
       Dims repeated = sum.sizes();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "lower/nn_util.h"
 
@@ -70,7 +71,7 @@ Moments moments(Args& a) {
     const char* name = !with_mean ? "std and var" : a.op.find("std_mean") != std::string_view::npos ? "std_mean" : "var_mean";
     fail(ErrorKind::Runtime, std::string(name) + " only support floating point and complex dtypes");
   }
-  Tensor x = accumulated(self);
+  Tensor x = accumulated_twice(self);
   Dims axes = reduced_axes(a, 1, x.dim());
   double n = static_cast<double>(reduced_count(x, axes)), correction = a.number(2, 1);
   bool keepdim = a.integer(3, 0);
@@ -142,16 +143,24 @@ Tensor mean(Args& a) {
   return (sum_of(x, axes, a.integer(2, 0)) / static_cast<double>(reduced_count(x, axes))).cast(d);
 }
 
+static Tensor product_over(const Tensor& x, const Dims& axes, bool keepdim, DType d) {
+  if (x.dim() == 0 || axes.empty()) return x.cast(d);
+  Dims kept = x.sizes();
+  for (int64_t k : axes) kept[k] = 1;
+  Tensor r = reduce_in_order(accumulated(x.cast(d)), Op::MUL, axes, d).cast(d);
+  return keepdim ? r.reshape(kept) : r;
+}
+
 Tensor prod(Args& a) {
-  DType d = sum_dtype(a, 1);
-  Tensor x = accumulated(a.tensor(0).cast(d));
-  return x.dim() == 0 ? x.cast(d) : x.reduce(Op::MUL, {}).cast(d);
+  const Tensor& x = a.tensor(0);
+  Dims all(x.dim());
+  std::iota(all.begin(), all.end(), 0);
+  return product_over(x, all, false, sum_dtype(a, 1));
 }
 
 Tensor prod_dim(Args& a) {
-  DType d = sum_dtype(a, 3);
-  Tensor x = accumulated(a.tensor(0).cast(d));
-  return fold(x, Op::MUL, reduced_axes(a, 1, x.dim()), a.integer(2, 0)).cast(d);
+  const Tensor& x = a.tensor(0);
+  return product_over(x, reduced_axes(a, 1, x.dim()), a.integer(2, 0), sum_dtype(a, 3));
 }
 
 Tensor amax(Args& a) { return extreme(a, Op::MAX, "amax"); }
@@ -197,6 +206,7 @@ Tensor count_nonzero(Args& a) {
   return fold(x, Op::ADD, reduced_axes(a, 1, x.dim()), false);
 }
 
+/// In reduced floats each of its steps is an operator, as in PyTorch.
 Tensor logsumexp(Args& a) {
   DType d = a.common_float({0});
   Tensor x = operand(a, 0, d);
@@ -205,8 +215,8 @@ Tensor logsumexp(Args& a) {
   if (x.numel() == 0) return log(fold(exp(x), Op::ADD, axes, keepdim)).cast(d);
   Tensor top = fold(x, Op::MAX, axes, true);
   top = where(eq(abs(top), like(x, INFINITY)), like(x, 0), top);
-  Tensor total = log(fold(exp(x - top), Op::ADD, axes, keepdim));
-  return (total + top.reshape(total.sizes())).cast(d);
+  Tensor total = rounded(fold(rounded(exp(rounded(x - top, d)), d), Op::ADD, axes, keepdim), d);
+  return (rounded(log(total), d) + top.reshape(total.sizes())).cast(d);
 }
 
 Tensor var_correction(Args& a) { return moments(a).var.cast(a.tensor(0).dtype()); }
@@ -250,7 +260,7 @@ Tensor trace(Args& a) {
   if (x.dim() != 2) fail(ErrorKind::Runtime, fmt::format("trace: expected a matrix, but got tensor with dim {}", x.dim()));
   DType d = sum_dtype(a, 1);
   int64_t n = std::min(x.size(0), x.size(1));
-  Tensor diagonal = accumulated(x.view({n}, {x.size(1) + 1}, 0).cast(d));
+  Tensor diagonal = accumulated_twice(x.view({n}, {x.size(1) + 1}, 0).cast(d));
   return diagonal.sum().cast(d);
 }
 

@@ -10,6 +10,8 @@ Dims reduced_axes(const Args& a, int i, int64_t ndim);
 int64_t reduced_count(const Tensor& x, const Dims& axes);
 /// `x` computed in its accumulator type.
 inline Tensor accumulated(const Tensor& x) { return x.cast(compute_dtype(x.dtype())); }
+/// The same where PyTorch has twice the precision of f32: in f64.
+inline Tensor accumulated_twice(const Tensor& x) { return x.cast(x.dtype() == DType::f32 ? DType::f64 : compute_dtype(x.dtype())); }
 /// Mean over axes, dimensions kept.
 Tensor mean_of(const Tensor& x, const Dims& axes);
 

@@ -7,13 +7,14 @@
 namespace tiny::lower {
 namespace {
 
+/// f32 is accumulated in f64, as PyTorch does.
 Tensor cumulative(Args& a, Op op) {
   const Tensor& x = a.tensor(0);
   DType own = is_float(x.dtype()) ? x.dtype() : DType::i64;
   DType d = a.dtype(2, a.out_dtype(0, own));
   int64_t dim = wrap_dim(a.integer(1), x.dim());
   Tensor v = x.cast(d);
-  return x.dim() == 0 ? v : v.cast(compute_dtype(d)).scan(op, dim).cast(d);
+  return x.dim() == 0 ? v : v.cast(d == DType::f32 ? DType::f64 : compute_dtype(d)).scan(op, dim).cast(d);
 }
 
 /// A running extreme and where it was last met; NaN stays once it was met, and each NaN counts as meeting it.

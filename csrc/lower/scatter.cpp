@@ -4,6 +4,7 @@
 
 #include "lower/index.h"
 #include "lower/nn_util.h"
+#include "lower/pointwise.h"
 
 namespace tiny::lower {
 namespace {
@@ -18,6 +19,9 @@ Tensor apply(const Scatter& s, Op op) {
   DType d = s.self.dtype(), acc = op == Op::ADD || op == Op::MUL ? compute_dtype(d) : d;
   return scatter_flat(s.self.cast(acc), s.position, s.source.cast(acc), op).cast(d);
 }
+
+/// The same, rounded after every addition: where the CPU adds in the tensor's own type.
+Tensor add_in_order(const Scatter& s) { return scatter_flat(s.self, s.position, s.source, Op::ADD); }
 
 Op reduce_word(std::string_view word) {
   if (word == "sum" || word == "mean" || word == "add") return Op::ADD;
@@ -164,8 +168,13 @@ Tensor index_add(Args& a) {
   if (!x.position.defined()) return a.tensor(0);
   Tensor source = slices_source(a, x, "index_add");
   DType d = x.self.dtype(), acc = compute_dtype(d);
-  if (a.number(4, 1) != 1) source = source.cast(acc) * a.as(4, acc);
-  return finish(a, apply({x.self, x.position, source}, Op::ADD));
+  const bool scaled = a.number(4, 1) != 1;
+  if (scaled) source = (source.cast(acc) * a.as(4, d).cast(acc)).cast(d);
+  // Along the first and the last dimension it is PyTorch's scatter_add, which rounds once.
+  const int64_t ndim = x.self.dim(), dim = wrap_dim(a.integer(1), ndim);
+  const bool scatter_add = ndim > 1 && !scaled && (dim == 0 || dim == ndim - 1) && a.tensor(2).dtype() == DType::i64;
+  Scatter s{x.self, x.position, source};
+  return finish(a, scatter_add ? apply(s, Op::ADD) : add_in_order(s));
 }
 
 Tensor index_copy(Args& a) {
@@ -216,7 +225,8 @@ Tensor index_put(Args& a) {
   for (size_t k = r.lead; k < r.kept.size(); ++k) order.push_back(static_cast<int64_t>(k + nb));
   Tensor position = flat_positions(r, x.sizes());
   Dims shape{1, position.size(0), position.size(1)};
-  return apply({x, position.reshape(shape), spread.permute(order).reshape(shape)}, a.flag(3) ? Op::ADD : Op::NOOP);
+  Scatter s{x, position.reshape(shape), spread.permute(order).reshape(shape)};
+  return a.flag(3) ? add_in_order(s) : apply(s, Op::NOOP);
 }
 
 Tensor put(Args& a) {
@@ -235,7 +245,8 @@ Tensor put(Args& a) {
   if (x.numel() == 0 && index.numel() != 0) fail(ErrorKind::Index, "put_(): tried to put elements into an empty tensor");
   if (index.numel() == 0) return x;
   Dims shape{1, index.numel(), 1};
-  return apply({x, checked_index(index, x.numel(), a.op).reshape(shape), source.reshape(shape)}, a.flag(3) ? Op::ADD : Op::NOOP);
+  Scatter s{x, checked_index(index, x.numel(), a.op).reshape(shape), source.reshape(shape)};
+  return a.flag(3) ? add_in_order(s) : apply(s, Op::NOOP);
 }
 
 Tensor masked_scatter(Args& a) {

@@ -76,6 +76,8 @@ Tensor gathered(const Tensor& per_segment, const Tensor& place) {
 
 }  // namespace
 
+// Both round after every step, as the CPU does.
+
 Tensor segment_reduce(Args& a) {
   const Tensor& x = a.tensor(0);
   std::string_view word = a.text(1);
@@ -85,15 +87,15 @@ Tensor segment_reduce(Args& a) {
   DType d = x.dtype(), c = compute_dtype(d);
   if (any_zero(s.out)) return zeros(s.out, d);
   bool initial = a.has(7);
-  Tensor start = initial ? scalar(c, a.number(7)) : constant(c, identity_of(word));
+  Tensor start = initial ? scalar(d, a.number(7)) : constant(d, identity_of(word));
   Tensor r = full({s.b * s.s * s.r}, start);
-  if (s.n > 0) r = scatter_flat(r, places(s), x.cast(c).reshape({s.b, s.n, s.r}), op);
+  if (s.n > 0) r = scatter_flat(r, places(s), x.reshape({s.b, s.n, s.r}), op);
   if (word == "mean") {
     Tensor length = s.length.reshape({s.b * s.s, 1}), none = eq(length, index_constant(0));
-    Tensor mean = r.reshape({s.b * s.s, s.r}) / maximum(length, index_constant(1)).cast(c);
-    r = where(none, initial ? start : constant(c, NAN), mean);
+    Tensor mean = r.reshape({s.b * s.s, s.r}).cast(c) / maximum(length, index_constant(1)).cast(d).cast(c);
+    r = where(none, initial ? start : constant(d, NAN), mean.cast(d));
   }
-  return r.reshape(s.out).cast(d);
+  return r.reshape(s.out);
 }
 
 Tensor segment_reduce_backward(Args& a) {
@@ -106,18 +108,22 @@ Tensor segment_reduce_backward(Args& a) {
   Tensor zero = constant(c, 0.0), one = constant(c, 1.0), r;
   auto total = [&](const Tensor& each) { return gathered(scatter_flat(zeros({s.b * s.s * s.r}, c), place, each, Op::ADD), place); };
   if (word == "sum") r = g;
-  if (word == "mean") r = g / gathered(maximum(s.length, index_constant(1)).cast(c), maximum(place, zero_index) / index_constant(s.r));
+  if (word == "mean") {
+    Tensor lengths = maximum(s.length, index_constant(1)).cast(d).cast(c);
+    r = g / gathered(lengths, maximum(place, zero_index) / index_constant(s.r));
+  }
   if (word == "max" || word == "min") {  // shared among equal elements
     Tensor chosen = eq(v, gathered(a.tensor(1).cast(c), place)) | ne(v, v);
     r = where(chosen, g / total(chosen.cast(c)), zero);
   }
   if (word == "prod") {  // the product of the others: of the plain elements, if no other is zero or NaN
     Tensor is_zero = eq(v, zero), is_nan = ne(v, v), plain = where(is_zero | is_nan, one, v);
-    Tensor start = a.has(7) ? scalar(c, a.number(7)) : one;
-    Tensor product = gathered(scatter_flat(full({s.b * s.s * s.r}, start), place, plain, Op::MUL), place);
+    Tensor start = a.has(7) ? scalar(d, a.number(7)) : constant(d, 1.0);
+    Tensor product = gathered(scatter_flat(full({s.b * s.s * s.r}, start), place, plain.cast(d), Op::MUL).cast(c), place);
     Tensor zeros_elsewhere = total(is_zero.cast(c)) - is_zero.cast(c), nans_elsewhere = total(is_nan.cast(c)) - is_nan.cast(c);
-    Tensor others = where(gt(nans_elsewhere, zero), constant(c, NAN), where(gt(zeros_elsewhere, zero), zero, product / plain));
-    r = g * others;
+    Tensor others = where(gt(nans_elsewhere, zero), constant(c, NAN), where(gt(zeros_elsewhere, zero), zero, product));
+    Tensor of_all = rounded(g * gathered(a.tensor(1).cast(c), place), d);
+    r = where(is_zero | is_nan, g * others, of_all / v);
   }
   return where(lt(place, zero_index), zero, r).reshape(x.sizes()).cast(d);
 }

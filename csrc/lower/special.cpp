@@ -173,7 +173,8 @@ Tensor polygamma(Args& a) {
   DType d = a.common_float({1});
   if (n == 1) return trigamma(operand(a, 1, d)).cast(d);
   double factor = std::exp(std::lgamma(static_cast<double>(n) + 1)) * (n % 2 ? 1 : -1);
-  return in_double(rest, [&](const Tensor& x) { return full_zeta(number(static_cast<double>(n + 1)), x) * factor; });
+  DType kept = is_reduced_float(d) ? d : DType::f64;
+  return in_double(rest, [&](const Tensor& x) { return rounded(full_zeta(number(static_cast<double>(n + 1)), x), kept) * factor; });
 }
 
 }  // namespace tiny::lower

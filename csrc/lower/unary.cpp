@@ -2,16 +2,18 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "lower/nn_util.h"
 
 namespace tiny::lower {
 namespace {
 
-/// f in the computing type of the float that the argument becomes.
+/// f in the computing type of the float that the argument becomes. f(x, d) also takes that float type itself.
 template <class F> Tensor as_float(Args& a, F f) {
   DType d = a.common_float({0});
-  return f(operand(a, 0, d)).cast(d);
+  if constexpr (std::is_invocable_v<F, Tensor, DType>) return f(operand(a, 0, d), d).cast(d);
+  else return f(operand(a, 0, d)).cast(d);
 }
 
 Tensor nothing_holds(const Tensor& x) { return full(x.sizes(), truth(false)); }
@@ -102,9 +104,9 @@ Tensor digamma(Args& a) { return as_float(a, digamma_of); }
 
 /// -x log x, 0 at 0, -inf below.
 Tensor entr(Args& a) {
-  return as_float(a, [](const Tensor& x) {
+  return as_float(a, [](const Tensor& x, DType d) {
     Tensor zero = like(x, 0);
-    Tensor value = where(lt(zero, x), -(x * log(x)), where(eq(x, zero), zero, like(x, -INFINITY)));
+    Tensor value = where(lt(zero, x), -(x * rounded(log(x), d)), where(eq(x, zero), zero, like(x, -INFINITY)));
     return where(ne(x, x), x, value);
   });
 }
@@ -160,20 +162,37 @@ Tensor isposinf(Args& a) {
 
 Tensor logical_not(Args& a) { return !a.tensor(0).cast(DType::bool_); }
 
+namespace {
+
+/// The numbers eps and 1 - eps of type d.
+struct Inside {
+  Tensor lo, hi;
+};
+Inside inside(double eps, DType d) {
+  Tensor lo = scalar(d, eps).cast(compute_dtype(d));
+  return {lo, rounded(like(lo, 1) - lo, d)};
+}
+
+}  // namespace
+
+// Both round after every step, as the CPU does.
 Tensor logit(Args& a) {
-  return as_float(a, [&](Tensor x) {
-    if (a.has(1)) x = clip(x, scalar(x.dtype(), a.number(1)), scalar(x.dtype(), 1 - a.number(1)));
-    return log(x / (like(x, 1) - x));
+  return as_float(a, [&](Tensor x, DType d) {
+    if (a.has(1)) {
+      Inside in = inside(a.number(1), d);
+      x = clip(x, in.lo, in.hi);
+    }
+    return log(rounded(x / rounded(like(x, 1) - x, d), d));
   });
 }
 
 Tensor logit_backward(Args& a) {
   DType d = a.common({0, 1});
   Tensor g = operand(a, 0, d), x = operand(a, 1, d), zero = like(x, 0), one = like(x, 1);
-  Tensor slope = g / (x * (one - x));
+  Tensor slope = g / rounded(x * rounded(one - x, d), d);
   if (!a.has(2)) return where(ge(x, zero) & le(x, one), slope, like(x, NAN)).cast(d);
-  Tensor lo = scalar(x.dtype(), a.number(2)), hi = scalar(x.dtype(), 1 - a.number(2));
-  return where(lt(x, lo) | lt(hi, x), zero, slope).cast(d);
+  Inside in = inside(a.number(2), d);
+  return where(lt(x, in.lo) | lt(in.hi, x), zero, slope).cast(d);
 }
 
 Tensor nan_to_num(Args& a) {

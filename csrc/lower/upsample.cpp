@@ -234,7 +234,7 @@ Tensor col2im(Args& a) {
              u.stride[1], u.out[0], u.out[1], columns, given.size(-1)));
   int64_t c = given.size(-2) / block;
   Dims out{n, c, plane[0], plane[1]}, single{c, plane[0], plane[1]};
-  DType d = given.dtype(), acc = compute_dtype(d);
+  DType d = given.dtype();
   if (n * c == 0) return zeros(batched ? out : single, d);
   // [plane, kh, kw, oh, ow]
   Tensor y = iota_along(5, 1, u.kernel[0], u.dilation[0]) + iota_along(5, 3, u.out[0], u.stride[0]) - index_constant(u.padding[0]);
@@ -244,7 +244,7 @@ Tensor col2im(Args& a) {
   Tensor flat = iota_along(5, 0, n * c, plane[0] * plane[1]) + y * index_constant(plane[1]) + x;
   Dims shape{n * c, block * columns, 1};
   Tensor at = where(inside, flat, index_constant(-1)).reshape(shape);
-  Tensor r = scatter_flat(zeros({n * c * plane[0] * plane[1]}, acc), at, given.cast(acc).reshape(shape), Op::ADD).cast(d);
+  Tensor r = scatter_flat(zeros({n * c * plane[0] * plane[1]}, d), at, given.reshape(shape), Op::ADD);
   return r.reshape(batched ? out : single);
 }
 

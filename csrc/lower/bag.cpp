@@ -86,25 +86,25 @@ Tensor embedding_bag_dense_backward(Args& a) {
   const Tensor& grad = a.tensor(0);
   int64_t rows = a.integer(5), mode = a.integer(7), padding = a.integer(9, -1), n = a.tensor(1).numel(), width = grad.size(1);
   DType d = grad.dtype(), c = compute_dtype(d);
-  Tensor out = zeros({rows, width}, c);
-  if (n == 0 || grad.numel() == 0 || rows == 0) return out.cast(d);
-  Tensor index = a.tensor(1).cast(DType::i64).reshape({n}), bag = a.tensor(2).cast(DType::i64), g = grad.cast(c);
+  Tensor out = zeros({rows, width}, d);  // in reduced floats rounded after every row, as on the CPU
+  if (n == 0 || grad.numel() == 0 || rows == 0) return out;
+  Tensor index = a.tensor(1).cast(DType::i64).reshape({n}), bag = a.tensor(2).cast(DType::i64);
   if (mode == kMax) {  // each column of a bag goes to the row that won it
     Tensor best = a.tensor(4).cast(DType::i64), filled = gt(a.tensor(3), constant(a.tensor(3).dtype(), int64_t{0})).unsqueeze(-1);
     Tensor column = iota_along(2, 1, width), at = where(filled, best * index_constant(width) + column, index_constant(-1));
     int64_t bags = grad.size(0);
-    return scatter_flat(out.reshape({rows * width}), at.reshape({1, bags, width}), g.reshape({1, bags, width}),
-        Op::ADD).reshape({rows, width}).cast(d);
+    return scatter_flat(out.reshape({rows * width}), at.reshape({1, bags, width}), grad.reshape({1, bags, width}),
+        Op::ADD).reshape({rows, width});
   }
-  Tensor source = take_rows(g, bag);
-  if (a.has(8)) source = source * a.tensor(8).cast(c).unsqueeze(-1);
-  if (mode == kMean) source = source / maximum(gather_flat(a.tensor(3).cast(DType::i64), bag), index_constant(1)).cast(c).unsqueeze(-1);
+  Tensor scale = a.has(8) ? a.tensor(8).cast(c) : full({n}, constant(c, 1.0));
   if (a.flag(6)) {
     Tensor counts = scatter_rows(zeros({rows}, DType::i64), index, full({n}, index_constant(1)), Op::ADD);
-    source = source / gather_flat(counts, index).cast(c).unsqueeze(-1);
+    scale = scale / gather_flat(counts, index).cast(c);
   }
+  if (mode == kMean) scale = scale / maximum(gather_flat(a.tensor(3).cast(DType::i64), bag), index_constant(1)).cast(c);
+  Tensor source = (take_rows(grad, bag).cast(c) * rounded(scale, d).unsqueeze(-1)).cast(d);
   if (padding >= 0) index = where(eq(index, index_constant(padding)), index_constant(-1), index);
-  return scatter_rows(out, index, source, Op::ADD).cast(d);
+  return scatter_rows(out, index, source, Op::ADD);
 }
 
 Tensor embedding_bag_backward(Args& a) {

@@ -125,6 +125,7 @@ class Filler {
     a->kind = ArgKind::Tensor;
     const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
     a->category = impl->is_wrapped_number() ? Category::Number : impl->dim() == 0 ? Category::ZeroDim : Category::Dimensioned;
+    a->contiguous = t.is_contiguous();
     lower::Complex v = tensor(t);
     a->tensor = std::move(v.re), a->imaginary = std::move(v.im);
   }

@@ -1,6 +1,7 @@
 #include "boxed.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/native/LinearAlgebraUtils.h>
 
 #include "arguments.h"
 #include "copy.h"
@@ -95,6 +96,15 @@ at::Tensor result_in_format(Arguments arguments, const lower::Complex& value, c1
   return make_result(value, index, model.unsafeGetTensorImpl());
 }
 
+/// A result whose matrices lie column by column, as LAPACK leaves them.
+at::Tensor result_by_columns(const lower::Complex& value, c10::DeviceIndex index) {
+  const auto sizes = int_array(value.re.sizes());
+  const auto strides = at::native::batched_matrix_contiguous_strides(sizes, /*f_contig=*/true);
+  at::Tensor out = make_empty_strided(sizes, strides, torch_dtype(value), index);
+  write(out, value);
+  return out;
+}
+
 /// What a written argument gets, in its dtype. Throws what PyTorch throws when the types or shapes do not fit.
 lower::Complex fit(const lower::Complex& value, const at::Tensor& target) {
   const auto sizes = target.sizes(), given = int_array(value.re.sizes());
@@ -145,6 +155,8 @@ class Call {
     }
     if (!resizes_.empty()) resize_and_commit();
     Device& d = device(index_);
+    if (plan_.check_errors >= 0 && arguments()[plan_.check_errors].toBool())
+      at::_linalg_check_errors(arguments()[plan_.targets.back()].toTensor(), plan_.name_in_errors, arguments()[0].toTensor().dim() == 2);
     finish();
     after_operator(d);
   }
@@ -248,6 +260,7 @@ class Call {
         TORCH_INTERNAL_ASSERT(next < results.size(), plan_.name, ": the lowering returned ", results.size(), " results");
         const lower::Complex& value = results[next++];
         if (!value.re.defined()) outputs_.emplace_back();
+        else if (plan_.by_columns && k == 0) outputs_.push_back(result_by_columns(value, index_));
         else if (plan_.follows_format) outputs_.push_back(result_in_format(arguments(), value, index_));
         else outputs_.push_back(make_result(value, index_, memory_model(plan_, arguments(), value)));
       }
@@ -289,8 +302,13 @@ class Call {
 
   /// An out= argument of another size is resized (with PyTorch's warning, so without the lock) before it is written.
   void resize_and_commit() {
+    const bool empty = resizes_[0].target->numel() == 0;
     for (Write& w : resizes_) at::native::resize_output(*w.target, int_array(w.value.re.sizes()));
     GraphLock lock;
+    if (plan_.by_columns && empty && resizes_[0].target == &arguments()[plan_.targets[0]].toTensor()) {
+      const auto sizes = int_array(resizes_[0].value.re.sizes());
+      set_geometry(*resizes_[0].target, sizes, at::native::batched_matrix_contiguous_strides(sizes, /*f_contig=*/true));
+    }
     for (Write& w : resizes_)
       if (const c10::TensorImpl* like = memory_model(plan_, arguments(), w.value)) {
         const at::Tensor model = make_result(w.value, index_, like);

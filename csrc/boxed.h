@@ -64,6 +64,9 @@ struct Plan {
   int dtype_of_output = -1;         // a dtype argument that, where it is not given, means the out= argument's dtype
   bool casts_output = false;        // an out= argument may have another dtype, to which the result is cast
   std::optional<c10::OperatorHandle> functional;  // of a structured out= form
+  bool by_columns = false;          // its first result is matrices that lie column by column
+  int check_errors = -1;            // the argument that asks for an exception when `info`, the last out= argument, is not 0
+  std::string name_in_errors;       // of such an operator
   bool index_put = false;           // _index_put_impl_: one mask with one value needs no positions
 };
 

@@ -22,6 +22,7 @@
 #include "lower/histogram.h"
 #include "lower/index.h"
 #include "lower/integer.h"
+#include "lower/linalg.h"
 #include "lower/loss.h"
 #include "lower/margin.h"
 #include "lower/matmul.h"

@@ -4,5 +4,6 @@
 #include "engine/engine.h"
 #include "engine/record_only.h"
 #include "engine/storage.h"
+#include "tensor/linalg.h"
 #include "tensor/tensor.h"
 #include "tensor/trace.h"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/log.h"
-#include "runtime/builtin/sort.h"
+#include "runtime/builtin/builtin.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/device.h"
 

@@ -24,6 +24,7 @@ struct ArgValue {
   ArgKind kind = ArgKind::None;
   Category category = Category::Number;
   Tensor tensor;                    // dense read of the argument; a 0-d CPU tensor next to tiny ones arrives as a run-time scalar
+  bool contiguous = true;           // of a tensor: its memory is row-major; PyTorch's LU decompositions look at it
   int64_t i = 0;                    // Int, Bool; DType as tiny::DType, of a complex type its parts'
   double d = 0;                     // Double; Complex: the real part
   double imag = 0;                  // Complex

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "runtime/builtin/sort.h"
+#include "runtime/builtin/builtin.h"
 #include "runtime/device.h"
 #include "uop/eval.h"
 

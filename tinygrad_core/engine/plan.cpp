@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "runtime/builtin/sort.h"
+#include "runtime/builtin/builtin.h"
 
 namespace tiny {
 namespace {
@@ -18,7 +18,8 @@ struct Uses {
 Uses uses_of(const ScheduledItem& item, const Executable* kernel) {
   Uses u;
   if (item.kind != ScheduledItem::Kernel) {
-    u.writes.push_back(item.buffers[0]), u.reads.push_back(item.buffers[1]);
+    u.writes.assign(item.buffers.begin(), item.buffers.begin() + item.results);
+    u.reads.assign(item.buffers.begin() + item.results, item.buffers.end());
     return u;
   }
   for (size_t i = 0; i < item.buffers.size(); ++i) {
@@ -132,6 +133,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<E
     plan->buffer_args.insert(plan->buffer_args.end(), item.buffers.begin(), item.buffers.end());
     plan->scalar_args.insert(plan->scalar_args.end(), item.scalars.begin(), item.scalars.end());
     plan->ints.push_back(item.ints);
+    plan->nbytes.push_back(item.nbytes);
     l.ints = plan->ints.back().data();
     switch (item.kind) {
       case ScheduledItem::Kernel:
@@ -139,7 +141,11 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<E
         plan->flops += l.kernel->info.flops, plan->bytes += l.kernel->info.bytes;
         break;
       case ScheduledItem::Copy: l.bytes = static_cast<size_t>(item.ints[0]); plan->bytes += 2.0 * static_cast<double>(item.ints[0]); break;
-      case ScheduledItem::Sort: l.builtin = builtin_argsort; break;
+      case ScheduledItem::Builtin:
+        l.builtin = builtin_function(item.builtin);
+        l.nbytes = plan->nbytes.back();
+        l.results = item.results;
+        break;
     }
     plan->names.push_back(item.name);
     plan->launches.push_back(l);

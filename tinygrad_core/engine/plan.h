@@ -49,7 +49,7 @@ struct Plan {
   std::vector<Launch> launches;
   std::vector<int> buffer_args;          // Launch::first_buffer points here: buffers of the schedule
   std::vector<int> scalar_args;          // numbers of SCALARs
-  std::vector<std::vector<int64_t>> ints;
+  std::vector<std::vector<int64_t>> ints, nbytes;  // by launch
   std::vector<std::shared_ptr<Executable>> kernels;
 
   // ---- for explain()

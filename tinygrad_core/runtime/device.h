@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ class Executable {
   ProgramInfo info;
 };
 
-/// Host function run in queue order (sort and the like); same arguments as a kernel. runtime/builtin/ has them.
+/// Host function run in queue order (sorting, decompositions of matrices); same arguments as a kernel. runtime/builtin/ has them.
 using Builtin = void (*)(void* const* buffers, const uint64_t* scalars, const int64_t* ints, Device& device);
 
 /// One step of a submission: a kernel, a builtin, or a copy of `bytes` from buffers[1] to buffers[0].
@@ -33,6 +34,8 @@ struct Launch {
   size_t bytes = 0;
   int first_buffer = 0, first_scalar = 0;  // into Submission::buffers, ::scalars
   const int64_t* ints = nullptr;
+  std::span<const int64_t> nbytes;         // a builtin's buffers: their sizes; a device with memory of its own takes them to the host and back
+  int results = 0;                         // a builtin's first buffers, which it writes
   int batch = 0;                           // consecutive launches with one batch number do not depend on each other
 };
 

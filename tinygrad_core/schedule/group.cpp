@@ -31,7 +31,7 @@ class Grouper {
     forced_.assign(n, false);
     for (int r : w.roots) forced_[r] = true;
     for (const Node& x : w.nodes)
-      if (x.op == Op::ASSIGN || x.op == Op::SCATTER || x.op == Op::SORT) forced_[x.src[0]] = true;
+      for (size_t k = 0; k < memory_sources(x.op, x.src.size()); ++k) forced_[x.src[k]] = true;
   }
 
   Grouping run() {
@@ -54,7 +54,11 @@ class Grouper {
     int g = -1;
     switch (n.op) {
       case Op::REDUCE: g = join_reduce(i); break;
-      case Op::ASSIGN: case Op::SCATTER: case Op::SCAN: case Op::SORT: case Op::DFT: case Op::CONTIGUOUS:
+      case Op::RESULT:  // in the group of its CALL
+        g = out_.group_of[n.src[0]];
+        out_.place[i] = Place::Alone;
+        break;
+      case Op::ASSIGN: case Op::SCATTER: case Op::SCAN: case Op::CALL: case Op::DFT: case Op::CONTIGUOUS:
         g = open(i, n.op == Op::SCAN ? n.numel / std::max<int64_t>(1, reduce_columns(n)) : n.numel,
                  n.op == Op::SCAN ? reduce_columns(n) : 0);
         out_.groups[g].closed = true;

@@ -99,10 +99,10 @@ Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps
     for (UOp* s : u->sources()) n.src.push_back(number[s->slot]);
     if (u->is(Op::BUFFER)) n.number = leaves.try_emplace(u->arg.buf, static_cast<int>(leaves.size())).first->second;
     if (u->is(Op::SCALAR)) n.number = w.scalars++;
-    if (u->is(Op::ASSIGN) || u->is(Op::SCATTER) || u->is(Op::SORT)) {  // need memory to write to, or to read from
-      int t = n.src[0];
-      if (is_free(w[t].op) && w[t].op != Op::BUFFER && (w[t].op != Op::EMPTY || u->is(Op::SORT)))
-        n.src[0] = w.add(Op::CONTIGUOUS, w[t].dtype, w[t].numel, {}, {t});
+    for (size_t k = 0; k < memory_sources(u->op, n.src.size()); ++k) {
+      int t = n.src[k];
+      if (is_free(w[t].op) && w[t].op != Op::BUFFER && (w[t].op != Op::EMPTY || u->is(Op::CALL)))
+        n.src[k] = w.add(Op::CONTIGUOUS, w[t].dtype, w[t].numel, {}, {t});
     }
     if (u->is(Op::REDUCE) && u->src[0]->numel > 0) {
       int64_t cols = reduce_columns(n);

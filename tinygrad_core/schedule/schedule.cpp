@@ -63,7 +63,7 @@ class Scheduler {
         todo.push_back(s);  // tensor cores multiply what it widens
       } else {
         last_read_[s] = std::max(last_read_[s], g);
-        bool reused = g_.groups[g].contraction || n.op == Op::SORT;
+        bool reused = g_.groups[g].contraction || n.op == Op::CALL;
         if (recompute(w_, g_, s, reused) && !wanted_[s]) todo.push_back(s);
         else wanted_[s] = true;
       }
@@ -135,7 +135,7 @@ class Scheduler {
       if (wanted_[m]) stored.push_back(m);
     if (stored.empty()) return;
     int first = stored[0];
-    if (w_[first].op == Op::SORT) return sort(first);
+    if (w_[first].op == Op::RESULT) return call(w_[first].src[0], stored);
     for (int m : stored) home_[m] = w_[m].op == Op::ASSIGN || w_[m].op == Op::SCATTER ? target_of(m, g) : fresh(m);
     KernelBuild k = build_kernel(w_, g_, home_, g, stored, bytes_, caps_);
     if (g_.place[first] != Place::Alone && reuse_leaves(g, stored, k)) k = build_kernel(w_, g_, home_, g, stored, bytes_, caps_);
@@ -185,14 +185,22 @@ class Scheduler {
     return error_;
   }
 
-  void sort(int n) {
-    home_[n] = fresh(n);
-    int64_t cols = w_[n].arg.i / 2;
+  /// The builtin of CALL n. Results that nobody reads are written all the same, to memory that lives no longer than that.
+  void call(int n, const std::vector<int>& stored) {
+    const Record& r = *w_[n].arg.rec;
     ScheduledItem item;
-    item.kind = ScheduledItem::Sort;
-    item.name = "sort";
-    item.buffers = {home_[n], home_[w_[n].src[0]]};
-    item.ints = {w_[n].numel / cols, cols, w_[n].arg.i & 1, static_cast<int64_t>(w_[w_[n].src[0]].dtype)};
+    item.kind = ScheduledItem::Builtin;
+    item.name = r.text;
+    item.builtin = static_cast<BuiltinName>(r.n);
+    item.ints.assign(r.a.begin(), r.a.end());
+    item.results = static_cast<int>(r.b.size() / 2);
+    for (int k = 0; k < item.results; ++k) {
+      item.nbytes.push_back(r.b[2 * k + 1] * itemsize(static_cast<DType>(r.b[2 * k])));
+      auto kept = std::find_if(stored.begin(), stored.end(), [&](int m) { return w_[m].arg.i == k; });
+      if (kept != stored.end()) home_[*kept] = fresh(*kept);
+      item.buffers.push_back(kept != stored.end() ? home_[*kept] : add_buffer(ScheduledBuffer::Temp, 0, item.nbytes.back()));
+    }
+    for (int s : w_[n].src) item.buffers.push_back(home_[s]), item.nbytes.push_back(node_bytes(s));
     out_.items.push_back(std::move(item));
   }
 

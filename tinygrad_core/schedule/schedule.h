@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "renderer/caps.h"
+#include "uop/builtins.h"
 #include "uop/ir.h"
 
 namespace tiny {
@@ -19,12 +20,15 @@ struct ScheduledBuffer {
 };
 
 struct ScheduledItem {
-  enum Kind { Kernel, Copy, Sort } kind;
+  enum Kind { Kernel, Copy, Builtin } kind;
   UOp* sink = nullptr;             // Kernel: its AST, in the schedule's arena
   std::string name;
-  std::vector<int> buffers;        // PARAM number -> buffer of the schedule; Copy and Sort: {to, from}
+  std::vector<int> buffers;        // PARAM number -> buffer of the schedule; Copy: {to, from}; Builtin: results, then sources
   std::vector<int> scalars;        // VAR number -> number of the SCALAR leaf
-  std::vector<int64_t> ints;       // Sort: {rows, columns, descending, dtype}; Copy: {bytes}
+  std::vector<int64_t> ints;       // Builtin: its own; Copy: {bytes}
+  BuiltinName builtin = BuiltinName::count;
+  std::vector<int64_t> nbytes;     // Builtin: of its results, then of its sources
+  int results = 1;                 // Copy and Builtin: how many of the buffers are written
 };
 
 struct Schedule {

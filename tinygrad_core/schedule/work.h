@@ -45,6 +45,11 @@ inline bool widens(const Work& w, int n) {
   return w[n].op == Op::CAST && is_reduced_float(w[w[n].src[0]].dtype) && is_float(w[n].dtype) && !is_reduced_float(w[n].dtype);
 }
 
+/// How many of an operator's first sources must be in memory of their own: to be written to, or read by a builtin.
+inline size_t memory_sources(Op op, size_t sources) {
+  return op == Op::CALL ? sources : op == Op::ASSIGN || op == Op::SCATTER ? 1 : 0;
+}
+
 /// Copies the graph, with the rewrites that only the scheduler can judge: a long reduction with few rows is split in two stages; operands
 /// of contractions that are read many times are laid out for it (padding done once, reduced floats widened, panels where the target wants
 /// them).
@@ -59,7 +64,7 @@ struct Group {
   std::vector<int> members;   // in order
   int weight = 0;
   int buffers = 0;            // of its kernel at most: what is read, and members that somebody else may still read
-  bool closed = false;        // nobody joins: scatter, scan, sort, assign, copy
+  bool closed = false;        // nobody joins: scatter, scan, call, assign, copy
   bool contraction = false;
   std::vector<int> inputs;    // bases that reductions read through views: siblings are found by them
 };

@@ -1,14 +1,24 @@
 // Shared by the files of tensor/: making one node with its checks done by the caller.
 #pragma once
 #include <initializer_list>
+#include <vector>
 
 #include "tensor/tensor.h"
+#include "uop/builtins.h"
 
 namespace tiny::detail {
 
 inline Ref make(Op op, DType d, int64_t numel, Arg arg, std::initializer_list<UOp*> src) {
   return make_node(op, d, numel, arg, std::span<UOp* const>(src.begin(), src.size()));
 }
+
+/// What a builtin gives back: dtype and sizes.
+struct ResultSpec {
+  DType dtype;
+  Dims sizes;
+};
+/// The results of a builtin over dense sources; none of all these is without elements.
+std::vector<Tensor> call(BuiltinName name, std::initializer_list<Tensor> sources, Dims ints, std::initializer_list<ResultSpec> results);
 
 /// The value of no elements.
 inline Ref nothing(DType d) { return make(Op::EMPTY, d, 0, {}, {}); }

@@ -1,4 +1,4 @@
-// Reductions, scans and sorts. REDUCE, SCAN and SORT work on the trailing elements of a row, so other axes are permuted to the end
+// Reductions, scans and sorts. REDUCE, SCAN and argsort work on the trailing elements of a row, so other axes are permuted to the end
 // first; the permutation is a VIEW and costs nothing.
 #include <fmt/format.h>
 
@@ -79,7 +79,8 @@ Tensor Tensor::scan(Op op, int64_t axis) const {
 Tensor Tensor::argsort(bool descending) const {
   if (numel() == 0) return Tensor(detail::nothing(DType::i64), sizes_);
   if (dim() == 0 || sizes_.back() == 1) return zeros(sizes_, DType::i64);
-  return Tensor(make(Op::SORT, DType::i64, numel(), Arg(sizes_.back() * 2 + descending), {node()}), sizes_);
+  Dims ints{numel() / sizes_.back(), sizes_.back(), descending, static_cast<int64_t>(dtype())};
+  return detail::call(BuiltinName::argsort, {*this}, std::move(ints), {{DType::i64, sizes_}})[0];
 }
 
 }  // namespace tiny

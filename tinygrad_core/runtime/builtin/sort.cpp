@@ -1,4 +1,4 @@
-#include "runtime/builtin/sort.h"
+#include "runtime/builtin/builtin.h"
 
 #include <algorithm>
 #include <memory>

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "renderer/failure.h"
 #include "renderer/renderer.h"
-#include "runtime/builtin/sort.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/open.h"
 
@@ -263,8 +262,8 @@ class CudaDevice final : public Device {
       check(driver().cuLaunchKernel(k.function, static_cast<unsigned>(k.info.groups), 1, 1, static_cast<unsigned>(k.info.lanes), 1, 1,
                                     k.dynamic_bytes, stream_, parameters.data(), nullptr),
             "cuLaunchKernel", k.info.name.c_str());
-    } else if (l.builtin == &builtin_argsort) {
-      sort_on_host(l, buffers);
+    } else if (l.builtin && !l.nbytes.empty()) {
+      call_on_host(l, buffers);
     } else if (l.builtin) {
       auto call = std::make_unique<HostCall>(HostCall{&l, &work, this});
       TINY_CUDA(cuLaunchHostFunc, stream_, &HostCall::run, call.get());
@@ -274,16 +273,20 @@ class CudaDevice final : public Device {
     }
   }
 
-  /// Sorting has no kernel on GPUs yet: rows go to the host and come back sorted.
-  void sort_on_host(const Launch& l, void* const* buffers) {
-    size_t n = static_cast<size_t>(l.ints[0] * l.ints[1]);
-    std::vector<int64_t> to(n);
-    std::string from(n * static_cast<size_t>(itemsize(static_cast<DType>(l.ints[3]))), '\0');
-    TINY_CUDA(cuMemcpyDtoHAsync_v2, from.data(), address(buffers[1]), from.size(), stream_);
+  /// Builtins have no kernels on GPUs yet: sources go to the host, results come back.
+  void call_on_host(const Launch& l, void* const* buffers) {
+    std::vector<std::unique_ptr<char[]>> memory;
+    std::vector<void*> host;
+    for (size_t k = 0; k < l.nbytes.size(); ++k) {
+      size_t n = static_cast<size_t>(l.nbytes[k]);
+      memory.emplace_back(new char[n]);
+      host.push_back(memory.back().get());
+      if (k >= static_cast<size_t>(l.results)) TINY_CUDA(cuMemcpyDtoHAsync_v2, host[k], address(buffers[k]), n, stream_);
+    }
     TINY_CUDA(cuStreamSynchronize, stream_);
-    void* host[] = {to.data(), from.data()};
-    l.builtin(host, nullptr, l.ints, *this);
-    TINY_CUDA(cuMemcpyHtoDAsync_v2, address(buffers[0]), to.data(), n * sizeof(int64_t), stream_);
+    l.builtin(host.data(), nullptr, l.ints, *this);
+    for (size_t k = 0; k < static_cast<size_t>(l.results); ++k)
+      TINY_CUDA(cuMemcpyHtoDAsync_v2, address(buffers[k]), host[k], static_cast<size_t>(l.nbytes[k]), stream_);
     TINY_CUDA(cuStreamSynchronize, stream_);
   }
 

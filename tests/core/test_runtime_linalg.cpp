@@ -1,0 +1,321 @@
+// The builtins of linear algebra against their definitions, computed in long double; and each set of vector loops that this processor has.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "runtime/builtin/builtin.h"
+#include "runtime/builtin/gemm.h"
+#include "runtime/builtin/triangular.h"
+#include "runtime/builtin/vector_kernels.h"
+
+namespace tiny {
+namespace {
+
+const bool kDevicesSet = setenv("TINY_DEVICE", "CPU,REF", 1) == 0;
+
+using Real = long double;
+
+/// A matrix that owns its elements, column by column or row by row.
+template <class T>
+struct Owned {
+  std::vector<T> memory;
+  int64_t rows, cols;
+  bool by_rows;
+  Owned(int64_t r, int64_t c, bool rows_first = false) : memory(static_cast<size_t>(r * c)), rows(r), cols(c), by_rows(rows_first) {}
+  Matrix<T> view() { return matrix_of<T>(memory.data(), 0, rows, cols, by_rows); }
+  T& operator()(int64_t i, int64_t j) { return view()(i, j); }
+};
+
+template <class T>
+Owned<T> random(int64_t rows, int64_t cols, unsigned seed, bool by_rows = false) {
+  std::mt19937 r(seed);
+  std::uniform_real_distribution<double> d(-1, 1);
+  Owned<T> m(rows, cols, by_rows);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j) m(i, j) = static_cast<T>(d(r));
+  return m;
+}
+
+/// The sum over p < n of f(p), in long double.
+Real sum(int64_t n, const std::function<Real(int64_t)>& f) {
+  Real s = 0;
+  for (int64_t p = 0; p < n; ++p) s += f(p);
+  return s;
+}
+
+template <class T>
+void expect_near(Real have, Real want, Real scale, const char* what) {
+  ASSERT_LE(std::abs(have - want), scale * std::numeric_limits<T>::epsilon()) << what << ": " << static_cast<double>(have) << " for "
+                                                                            << static_cast<double>(want);
+}
+
+template <class T>
+int64_t code() { return static_cast<int64_t>(std::is_same_v<T, float> ? DType::f32 : DType::f64); }
+
+template <class T>
+class Linalg : public ::testing::Test {};
+using Elements = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(Linalg, Elements);
+
+// ---- loops and products
+
+template <class T>
+std::vector<const VectorKernels<T>*> sets() {
+  std::vector<const VectorKernelSet*> all{&kKernelsAny};
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) all.push_back(&kKernelsAvx2);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) all.push_back(&kKernelsAvx512);
+#endif
+  std::vector<const VectorKernels<T>*> out;
+  for (auto* s : all)
+    if constexpr (std::is_same_v<T, float>) out.push_back(&s->f32);
+    else out.push_back(&s->f64);
+  return out;
+}
+
+TYPED_TEST(Linalg, EverySetOfLoops) {
+  using T = TypeParam;
+  for (const VectorKernels<T>* k : sets<T>()) {
+    int64_t r = k->tile_rows, c = k->tile_cols, depth = 19;
+    alignas(64) T a[64 * 19];
+    Owned<T> b = random<T>(depth, c, 1, true), x = random<T>(r, c, 2), packed = random<T>(r, depth, 3), before = x;
+    std::copy(packed.memory.begin(), packed.memory.end(), a);
+    k->tile(depth, a, b.memory.data(), T(-1), x.memory.data(), r);
+    for (int64_t i = 0; i < r; ++i)
+      for (int64_t j = 0; j < c; ++j)
+        expect_near<T>(x(i, j), before(i, j) - sum(depth, [&](int64_t p) { return Real(packed(i, p)) * b(p, j); }), 20, "tile");
+
+    alignas(64) T systems[7 * 64], right[7 * 64];
+    for (bool unit : {false, true}) {
+      Owned<T> l = random<T>(7, 7, 4, true), values = random<T>(7, k->strip, 5, true);
+      for (int i = 0; i < 7; ++i) l(i, i) += 2;
+      std::copy(values.memory.begin(), values.memory.end(), systems);
+      std::copy(values.memory.begin(), values.memory.end(), right);
+      k->substitute(7, l.memory.data(), unit, systems);
+      for (int64_t i = 0; i < 7; ++i)
+        for (int64_t s = 0; s < k->strip; ++s)
+          expect_near<T>(sum(i + 1, [&](int64_t p) { return (unit && p == i ? Real(1) : Real(l(i, p))) * systems[p * k->strip + s]; }),
+                         right[i * k->strip + s], 100, "substitute");
+    }
+
+    for (int64_t n : {1, 3, 16, 37, 200}) {
+      for (int64_t cols : {1, 2, 3, 4, 7}) {
+        Owned<T> m = random<T>(n, cols, 6), u = random<T>(cols, 1, 7), y = random<T>(n, 1, 8), old = y;
+        k->subtract_columns(n, cols, m.memory.data(), n, u.memory.data(), y.memory.data());
+        for (int64_t i = 0; i < n; ++i)
+          expect_near<T>(y(i, 0), old(i, 0) - sum(cols, [&](int64_t p) { return Real(m(i, p)) * u(p, 0); }), 8, "subtract_columns");
+      }
+      for (int64_t at : {int64_t{0}, n / 2, n - 1}) {
+        Owned<T> v = random<T>(n, 1, 9);
+        v(at, 0) = T(-1.5);
+        if (at + 1 < n) v(n - 1, 0) = T(1.5);  // as great, but later
+        EXPECT_EQ(k->greatest(n, v.memory.data()), at);
+        if (at > 0) v(at / 2, 0) = std::numeric_limits<T>::quiet_NaN();
+        EXPECT_EQ(k->greatest(n, v.memory.data()), at > 0 && at / 2 == 0 ? 0 : at) << n;
+      }
+    }
+  }
+}
+
+TYPED_TEST(Linalg, Products) {
+  using T = TypeParam;
+  for (auto [m, k, n] : {std::array<int64_t, 3>{1, 1, 1}, {5, 3, 7}, {40, 300, 3}, {65, 70, 66}, {200, 513, 99}, {97, 33, 201}})
+    for (int layout = 0; layout < 8; ++layout) {
+      Owned<T> a = random<T>(m, k, 1, layout & 1), b = random<T>(k, n, 2, layout & 2), c = random<T>(m, n, 3, layout & 4), old = c;
+      T scale = layout % 3 ? T(1) : T(-1);
+      add_product(device(0), scale, a.view(), b.view(), c.view());
+      std::mt19937 r(5);
+      for (int check = 0; check < 300; ++check) {
+        int64_t i = r() % m, j = r() % n;
+        Real want = old(i, j) + scale * sum(k, [&](int64_t p) { return Real(a(i, p)) * b(p, j); });
+        expect_near<T>(c(i, j), want, 8 + static_cast<Real>(k) / 3, "product");
+      }
+    }
+}
+
+// ---- decompositions; each checks itself by putting the matrix together again
+
+template <class T>
+void check_lu(int64_t m, int64_t n, bool by_rows, int64_t batch) {
+  int64_t k = std::min(m, n);
+  Owned<T> all = random<T>(m, n * batch, static_cast<unsigned>(m * 31 + n));
+  std::vector<T> lu(all.memory.size()), from(all.memory.size());
+  for (int64_t b = 0; b < batch; ++b)
+    copy(device(0), matrix_of<T>(all.memory.data(), b, m, n), matrix_of<T>(from.data(), b, m, n, by_rows));
+  std::vector<int32_t> pivots(static_cast<size_t>(k * batch)), info(static_cast<size_t>(batch), -1);
+  void* buffers[] = {lu.data(), pivots.data(), info.data(), from.data()};
+  int64_t ints[] = {batch, m, n, code<T>(), by_rows};
+  builtin_lu(buffers, nullptr, ints, device(0));
+  std::vector<int64_t> order(static_cast<size_t>(m * batch));
+  void* more[] = {order.data(), pivots.data()};
+  int64_t sizes[] = {batch, m, k};
+  builtin_permutation(more, nullptr, sizes, device(0));
+  for (int64_t b = 0; b < batch; ++b) {
+    ASSERT_EQ(info[b], 0);
+    Matrix<T> f = matrix_of<T>(lu.data(), b, m, n), a = matrix_of<T>(all.memory.data(), b, m, n);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        if (j < i) ASSERT_LE(std::abs(f(i, j)), T(1)) << "a pivot was not the greatest";
+        Real have = sum(std::min({i, j + 1, k}), [&](int64_t p) { return Real(f(i, p)) * f(p, j); }) + (i <= j ? Real(f(i, j)) : 0);
+        expect_near<T>(have, a(order[b * m + i], j), 4 * static_cast<Real>(k) + 4, "p l u");
+      }
+  }
+}
+
+TYPED_TEST(Linalg, Lu) {
+  for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 1}, {3, 3}, {8, 8}, {5, 9}, {9, 5}, {40, 40}, {33, 100}, {100, 33}, {150, 150}})
+    for (bool by_rows : {false, true}) check_lu<TypeParam>(m, n, by_rows, n < 10 ? 20 : 2);
+}
+
+TYPED_TEST(Linalg, LuOfASingularMatrix) {
+  using T = TypeParam;
+  T a[9] = {1, 2, 4, 2, 4, 8, 1, 1, 1}, lu[9];  // by columns: the second is twice the first
+  int32_t pivots[3], info;
+  void* buffers[] = {lu, pivots, &info, a};
+  int64_t ints[] = {1, 3, 3, code<T>(), 0};
+  builtin_lu(buffers, nullptr, ints, device(0));
+  EXPECT_EQ(info, 2);
+  EXPECT_EQ(pivots[0], 3);
+}
+
+TYPED_TEST(Linalg, TriangularSystems) {
+  using T = TypeParam;
+  for (int64_t n : {1, 7, 32, 33, 80})
+    for (int64_t others : {1, 2, 5, 70})
+      for (int flags = 0; flags < 32; ++flags) {
+        bool left = flags & 1, upper = flags & 2, unit = flags & 4, a_rows = flags & 8, b_rows = flags & 16;
+        int64_t rows = left ? n : others, cols = left ? others : n;
+        Owned<T> a = random<T>(n, n, 1, a_rows), b = random<T>(rows, cols, 2, b_rows), x(rows, cols);
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t j = 0; j < n; ++j) {
+            if (i == j) a(i, j) = unit ? std::numeric_limits<T>::quiet_NaN() : T(2) + a(i, j);
+            else if (upper ? i > j : i < j) a(i, j) = std::numeric_limits<T>::quiet_NaN();
+            else a(i, j) /= static_cast<T>(n);
+          }
+        void* buffers[] = {x.memory.data(), a.memory.data(), b.memory.data()};
+        int64_t ints[] = {1, n, rows, cols, code<T>(), left, upper, unit, a_rows, b_rows};
+        builtin_triangular_solve(buffers, nullptr, ints, device(0));
+        auto element = [&](int64_t i, int64_t j) -> Real { return i == j && unit ? 1 : (upper ? i > j : i < j) ? 0 : Real(a(i, j)); };
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < cols; ++j) {
+            Real have = sum(n, [&](int64_t p) { return left ? element(i, p) * x(p, j) : x(i, p) * element(p, j); });
+            expect_near<T>(have, b(i, j), 30, "a x");
+          }
+      }
+}
+
+TYPED_TEST(Linalg, SystemsFromLu) {
+  using T = TypeParam;
+  for (int64_t n : {1, 9, 75})
+    for (int flags = 0; flags < 4; ++flags) {
+      bool adjoint = flags & 1, b_rows = flags & 2;
+      Owned<T> a = random<T>(n, n, 3), lu(n, n), b = random<T>(n, 4, 4, b_rows), x(n, 4);
+      for (int64_t i = 0; i < n; ++i) a((i + 2) % n, i) += 3;  // far from singular, and its rows trade places
+      std::vector<int32_t> pivots(static_cast<size_t>(n));
+      int32_t info;
+      void* first[] = {lu.memory.data(), pivots.data(), &info, a.memory.data()};
+      int64_t sizes[] = {1, n, n, code<T>(), 0};
+      builtin_lu(first, nullptr, sizes, device(0));
+      void* buffers[] = {x.memory.data(), lu.memory.data(), pivots.data(), b.memory.data()};
+      int64_t ints[] = {1, n, 4, code<T>(), adjoint, 0, b_rows};
+      builtin_lu_solve(buffers, nullptr, ints, device(0));
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < 4; ++j)
+          expect_near<T>(sum(n, [&](int64_t p) { return Real(adjoint ? a(p, i) : a(i, p)) * x(p, j); }), b(i, j), 20 * static_cast<Real>(n), "a x");
+    }
+}
+
+TYPED_TEST(Linalg, Cholesky) {
+  using T = TypeParam;
+  for (int64_t n : {1, 4, 32, 33, 150})
+    for (int flags = 0; flags < 4; ++flags) {
+      bool upper = flags & 1, by_rows = flags & 2;
+      Owned<T> m = random<T>(n, n, 5), a(n, n, by_rows), l(n, n);
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          a(i, j) = static_cast<T>(sum(n, [&](int64_t p) { return Real(m(i, p)) * m(j, p); }) / static_cast<Real>(n) + (i == j));
+          if (upper ? i > j : i < j) a(i, j) = std::numeric_limits<T>::quiet_NaN();  // not read
+        }
+      int32_t info = -1;
+      void* buffers[] = {l.memory.data(), &info, a.memory.data()};
+      int64_t ints[] = {1, n, code<T>(), upper, by_rows};
+      builtin_cholesky(buffers, nullptr, ints, device(0));
+      ASSERT_EQ(info, 0);
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          if (upper ? i > j : i < j) {
+            ASSERT_EQ(l(i, j), T(0));
+            continue;
+          }
+          Real have = sum(std::min(i, j) + 1, [&](int64_t p) { return upper ? Real(l(p, i)) * l(p, j) : Real(l(i, p)) * l(j, p); });
+          expect_near<T>(have, a(i, j), 60, "l l^T");
+        }
+      if (int64_t bad = n / 2; n > 1) {
+        a(bad, bad) = -1;
+        builtin_cholesky(buffers, nullptr, ints, device(0));
+        EXPECT_EQ(info, bad + 1);
+      }
+    }
+}
+
+TYPED_TEST(Linalg, Qr) {
+  using T = TypeParam;
+  for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 1}, {4, 4}, {7, 3}, {3, 7}, {50, 40}, {40, 90}, {130, 100}})
+    for (bool by_rows : {false, true}) {
+      int64_t k = std::min(m, n);
+      Owned<T> a = random<T>(m, n, 6, by_rows), v(m, n), q(m, m), x(m, n), back(n, m);
+      std::vector<T> tau(static_cast<size_t>(k));
+      void* buffers[] = {v.memory.data(), tau.data(), a.memory.data()};
+      int64_t ints[] = {1, m, n, code<T>(), by_rows};
+      builtin_qr(buffers, nullptr, ints, device(0));
+      EXPECT_TRUE(m == 1 || std::signbit(v(0, 0)) != std::signbit(a(0, 0))) << "the diagonal of R has the other sign";
+      void* product[] = {q.memory.data(), v.memory.data(), tau.data()};
+      int64_t sizes[] = {1, m, n, m, k, code<T>()};
+      builtin_householder_product(product, nullptr, sizes, device(0));
+      Real scale = 8 + 2 * static_cast<Real>(m);
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < m; ++j)
+          expect_near<T>(sum(m, [&](int64_t p) { return Real(q(p, i)) * q(p, j); }), i == j, scale, "q^T q");
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          expect_near<T>(sum(std::min(j + 1, k), [&](int64_t p) { return Real(q(i, p)) * v(p, j); }), a(i, j), scale, "q r");
+      // The same product, applied: q^T a = r, from the left, and (a^T q)^T = r from the right.
+      Owned<T> at(n, m, !by_rows);
+      at.memory = a.memory;
+      void* left[] = {x.memory.data(), v.memory.data(), tau.data(), a.memory.data()};
+      int64_t left_ints[] = {1, m, n, k, m, n, code<T>(), 1, 1, by_rows};
+      builtin_householder_apply(left, nullptr, left_ints, device(0));
+      void* right[] = {back.memory.data(), v.memory.data(), tau.data(), at.memory.data()};
+      int64_t right_ints[] = {1, m, n, k, n, m, code<T>(), 0, 0, !by_rows};
+      builtin_householder_apply(right, nullptr, right_ints, device(0));
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          expect_near<T>(x(i, j), i <= j ? v(i, j) : T(0), scale, "q^T a");
+          expect_near<T>(back(j, i), i <= j ? v(i, j) : T(0), scale, "a^T q");
+        }
+    }
+}
+
+TYPED_TEST(Linalg, ReflectionsOfTinyAndHugeColumns) {
+  using T = TypeParam;
+  for (T size : {std::numeric_limits<T>::denorm_min() * 64, std::numeric_limits<T>::min(), std::numeric_limits<T>::max() / 16}) {
+    T a[3] = {size * 2, size * 3, size * 6}, v[3], tau;
+    void* buffers[] = {v, &tau, a};
+    int64_t ints[] = {1, 3, 1, code<T>(), 0};
+    builtin_qr(buffers, nullptr, ints, device(0));
+    EXPECT_NEAR(v[0] / size, T(-7), 7e-2) << size;
+    EXPECT_NEAR(tau, T(9) / 7, 2e-2);
+  }
+  T a[3] = {5, 0, 0}, v[3], tau = 9;
+  void* buffers[] = {v, &tau, a};
+  int64_t ints[] = {1, 3, 1, code<T>(), 0};
+  builtin_qr(buffers, nullptr, ints, device(0));
+  EXPECT_EQ(v[0], T(5));
+  EXPECT_EQ(tau, T(0)) << "nothing to reflect";
+}
+
+}  // namespace
+}  // namespace tiny

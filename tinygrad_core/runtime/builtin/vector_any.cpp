@@ -1,0 +1,31 @@
+// Vectors of 16 bytes, on any processor; and the choice among the sets.
+#include "runtime/builtin/vector_loops.h"
+
+namespace tiny {
+
+const VectorKernelSet kKernelsAny = {kernels_of<float, 16, 2, 4>(), kernels_of<double, 16, 2, 4>()};
+
+namespace {
+
+const VectorKernelSet& best_kernels() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return kKernelsAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kKernelsAvx2;
+#endif
+  return kKernelsAny;
+}
+
+}  // namespace
+
+template <>
+const VectorKernels<float>& vector_kernels() {
+  static const VectorKernels<float>& k = best_kernels().f32;
+  return k;
+}
+template <>
+const VectorKernels<double>& vector_kernels() {
+  static const VectorKernels<double>& k = best_kernels().f64;
+  return k;
+}
+
+}  // namespace tiny

@@ -145,6 +145,19 @@ Results slogdet(Args& a) {
   return {sign(d).reduce(Op::MUL, kLast) * sign_of(r.pivots, d.dtype()), log(abs(d)).sum(kLast), r.factors, r.pivots};
 }
 
+Results ldl_factor_ex(Args& a) {
+  require_full_float(a.tensor(0), "ldl_factor_kernel_cpu");
+  linalg::Ldl r = linalg::ldl(a.tensor(0));
+  return {lower_triangle(r.factors), r.pivots, r.info};
+}
+
+Tensor ldl_solve(Args& a) {
+  const Tensor &x = a.tensor(0), &b = a.tensor(2);
+  require_full_float(x, "ldl_solve_kernel_cpu");
+  Dims batch = broadcast_sizes(batch_sizes(b), batch_sizes(x));
+  return linalg::ldl_solve(expand_batch(x, batch), expand_batch(a.tensor(1), batch, 1), expand_batch(b, batch));
+}
+
 Results cholesky_ex(Args& a) {
   require_full_float(a.tensor(0), "cholesky_cpu");
   linalg::Cholesky r = linalg::cholesky(a.tensor(0), a.integer(1, 0) != 0);

@@ -299,6 +299,57 @@ TYPED_TEST(Linalg, Qr) {
     }
 }
 
+/// The matrix that P1 L1 P2 L2 .. D .. L2^T P2^T L1^T P1^T stands for, put together from its last pivot to its first.
+template <class T>
+Owned<Real> undo_ldl(Owned<T>& ld, const std::vector<int32_t>& pivots) {
+  int64_t n = ld.rows;
+  Owned<Real> a(n, n);
+  for (int64_t end = n; end > 0;) {
+    bool two = pivots[end - 1] < 0;
+    int64_t k = end - 1 - two, other = std::abs(pivots[end - 1]) - 1;
+    Real d[2][2] = {{ld(k, k), two ? Real(ld(k + 1, k)) : 0}, {two ? Real(ld(k + 1, k)) : 0, two ? Real(ld(k + 1, k + 1)) : 0}};
+    auto l = [&](int64_t i, int64_t p) { return i == k + p ? Real(1) : i >= end ? Real(ld(i, k + p)) : 0; };
+    for (int64_t i = k; i < n; ++i)
+      for (int64_t j = k; j < n; ++j)
+        for (int p = 0; p <= two; ++p)
+          for (int q = 0; q <= two; ++q) a(i, j) += l(i, p) * d[p][q] * l(j, q);
+    for (int64_t i = 0; i < n; ++i) std::swap(a(i, k + two), a(i, other));
+    for (int64_t i = 0; i < n; ++i) std::swap(a(k + two, i), a(other, i));
+    end = k;
+  }
+  return a;
+}
+
+TYPED_TEST(Linalg, Ldl) {
+  using T = TypeParam;
+  int two_rows = 0;
+  for (int64_t n : {1, 2, 5, 30})
+    for (bool by_rows : {false, true}) {
+      Owned<T> a = random<T>(n, n, 11, by_rows), ld(n, n), b = random<T>(n, 3, 12), x(n, 3);
+      for (int64_t i = 0; i < n; ++i) a(i, i) /= 8;
+      std::vector<int32_t> pivots(static_cast<size_t>(n));
+      int32_t info = -1;
+      void* buffers[] = {ld.memory.data(), pivots.data(), &info, a.memory.data()};
+      int64_t ints[] = {1, n, code<T>(), by_rows};
+      builtin_ldl(buffers, nullptr, ints, device(0));
+      ASSERT_EQ(info, 0);
+      for (int32_t p : pivots) two_rows += p < 0;
+      Owned<Real> back = undo_ldl(ld, pivots);
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j <= i; ++j) expect_near<T>(back(i, j), a(i, j), 20 * static_cast<Real>(n), "l d l^T");
+      void* system[] = {x.memory.data(), ld.memory.data(), pivots.data(), b.memory.data()};
+      int64_t sizes[] = {1, n, 3, code<T>(), 0, 0};
+      builtin_ldl_solve(system, nullptr, sizes, device(0));
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t c = 0; c < 3; ++c) {
+          Real most = 1, have = sum(n, [&](int64_t p) { return Real(i >= p ? a(i, p) : a(p, i)) * x(p, c); });
+          for (int64_t p = 0; p < n; ++p) most = std::max(most, std::abs(Real(x(p, c))));
+          expect_near<T>(have, b(i, c), 40 * static_cast<Real>(n) * most, "a x");
+        }
+    }
+  EXPECT_GT(two_rows, 4);
+}
+
 TYPED_TEST(Linalg, ReflectionsOfTinyAndHugeColumns) {
   using T = TypeParam;
   for (T size : {std::numeric_limits<T>::denorm_min() * 64, std::numeric_limits<T>::min(), std::numeric_limits<T>::max() / 16}) {

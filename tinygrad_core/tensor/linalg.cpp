@@ -84,6 +84,26 @@ Cholesky cholesky(const Tensor& a, bool upper) {
   return {from_columns(r[0]), r[1]};
 }
 
+Ldl ldl(const Tensor& a) {
+  check(a);
+  int64_t n = a.size(-1);
+  Dims pivots = sizes_like(a, 2, {n}), info = sizes_like(a, 2, {});
+  if (a.numel() == 0) return {zeros(a.sizes(), a.dtype()), zeros(pivots, DType::i32), zeros(info, DType::i32)};
+  Operand x = operand(a);
+  auto r = call(BuiltinName::ldl, {x.value}, {batch_of(a), n, code(a), x.by_rows},
+                {{a.dtype(), columns(a, n, n)}, {DType::i32, pivots}, {DType::i32, info}});
+  return {from_columns(r[0]), r[1], r[2]};
+}
+
+Tensor ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& b) {
+  check(factors);
+  int64_t n = b.size(-2), cols = b.size(-1);
+  if (b.numel() == 0) return zeros(b.sizes(), b.dtype());
+  Operand a = operand(factors), y = operand(b);
+  Dims ints{batch_of(b), n, cols, code(b), a.by_rows, y.by_rows};
+  return from_columns(call(BuiltinName::ldl_solve, {a.value, pivots, y.value}, ints, {{b.dtype(), columns(b, n, cols)}})[0]);
+}
+
 Qr qr(const Tensor& a) {
   check(a);
   int64_t m = a.size(-2), n = a.size(-1);

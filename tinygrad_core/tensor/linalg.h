@@ -29,6 +29,13 @@ struct Cholesky {
 };
 Cholesky cholesky(const Tensor& a, bool upper);
 
+/// L D L^T of the lower triangle of a, with pivots of one or two rows: LAPACK's sytrf. The upper triangle of the result is left to chance.
+struct Ldl {
+  Tensor factors, pivots, info;
+};
+Ldl ldl(const Tensor& a);
+Tensor ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& b);
+
 /// Householder reflections below the diagonal of `factors`, and R above: LAPACK's geqrf.
 struct Qr {
   Tensor factors, tau;

@@ -144,6 +144,7 @@ class Call {
     index_ = survey.index;
     if (plan_.index_put && done_by_mask()) return;
     if (survey.indices) prepare_indices(plan_, stack_->data() + stack_->size() - count_, count_);
+    if (plan_.fills_shared && done_where_places_are_shared()) return;
     if (plan_.functional && has_users_output(plan_, arguments())) return run_functional();
     const HostScalars scalars = survey.host_scalars ? host_scalars(arguments()) : HostScalars();
     try {
@@ -187,10 +188,18 @@ class Call {
     return true;
   }
 
+  bool done_where_places_are_shared() {
+    const at::Tensor self = arguments()[0].toTensor();
+    if (self.is_contiguous() || at::has_internal_overlap(self) != at::MemOverlap::Yes) return false;
+    if (!fill_shared(plan_.name, arguments())) return false;
+    torch::jit::drop(*stack_, count_);
+    stack_->emplace_back(self);
+    return true;
+  }
+
   /// out= of a structured operator: its functional form, then a copy.
   void run_functional() {
-    if (plan_.no_partial_overlap || plan_.no_overlap)
-      for (int k : plan_.targets) refuse_overlap_with_inputs(arguments()[k].toTensor());
+    for (int k : plan_.targets) refuse_overlaps(arguments()[k].toTensor());
     torch::jit::Stack stack;
     for (size_t i = 0; i < count_; ++i)
       if (!plan_.arguments[i].out) stack.push_back(arguments()[i]);
@@ -261,11 +270,16 @@ class Call {
         const lower::Complex& value = results[next++];
         if (!value.re.defined()) outputs_.emplace_back();
         else if (plan_.by_columns && k == 0) outputs_.push_back(result_by_columns(value, index_));
-        else if (plan_.follows_format) outputs_.push_back(result_in_format(arguments(), value, index_));
+        else if (follows_format()) outputs_.push_back(result_in_format(arguments(), value, index_));
         else outputs_.push_back(make_result(value, index_, memory_model(plan_, arguments(), value)));
       }
     }
     for (int k : plan_.written) write_all(arguments()[k], false);
+  }
+
+  bool follows_format() const {
+    if (plan_.follows_with >= 0) return arguments()[plan_.follows_with].toListRef().size() > 0;
+    return plan_.follows_format;
   }
 
   size_t written_tensors() const {
@@ -276,21 +290,25 @@ class Call {
 
   void add_write(const at::Tensor& target, std::span<lower::Complex> results, size_t k, bool resizable) {
     if (k >= results.size() || !results[k].re.defined()) return;
-    if (plan_.no_partial_overlap || plan_.no_overlap) refuse_overlap_with_inputs(target);
+    refuse_overlaps(target);
     if (resizable && target.sizes() != int_array(results[k].re.sizes())) resizes_.push_back({&target, results[k]});
     else writes_.push_back({&target, fit(results[k], target)});
   }
 
   /// As PyTorch's elementwise operators: an input is what is written, or shares no element with it. Some others allow neither.
-  void refuse_overlap_with_inputs(const at::Tensor& target) {
+  void refuse_overlaps(const at::Tensor& target) {
+    if (plan_.apart_in_itself && !target.is_contiguous()) at::assert_no_internal_overlap(target);
+    if (!plan_.no_partial_overlap && plan_.apart_from < 0) return;
     for (size_t i = 0; i < count_; ++i) {
       const c10::IValue& v = arguments()[i];
       if (plan_.arguments[i].out) continue;
+      const bool apart = plan_.apart_from >= 0 && static_cast<int>(i) >= plan_.apart_from;
       if (v.isTensor() && v.toTensor().defined()) {
-        if (plan_.no_overlap) refuse_overlap(target, v.toTensor());
-        else refuse_partial_overlap(target, v.toTensor());
-      } else if (v.isTensorList() && plan_.no_overlap) {
-        for (const at::Tensor& t : v.toTensorVector()) refuse_overlap(target, t);
+        if (apart) refuse_overlap(target, v.toTensor());
+        else if (plan_.no_partial_overlap) refuse_partial_overlap(target, v.toTensor());
+      } else if (v.isList() && apart) {
+        for (const c10::IValue& e : v.toListRef())
+          if (e.isTensor() && e.toTensor().defined()) refuse_overlap(target, e.toTensor());
       }
     }
   }

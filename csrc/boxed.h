@@ -58,8 +58,10 @@ struct Plan {
   bool is_cat = false;              // its own words when the result cannot be cast to the output
   bool keeps_order = false;         // as pointwise operators, it orders the dimensions of its result as the operand's are
   bool follows_format = false;      // its result is channels_last if its first or second argument is
-  bool no_overlap = false;          // an out= argument shares no memory with an input
-  bool no_partial_overlap = false;  // the same, unless it is that input
+  int follows_with = -1;            // the same, if this list is not empty
+  int apart_from = -1;              // inputs from this one on share no memory with what is written
+  bool no_partial_overlap = false;  // an input shares no memory with what is written, unless it is that
+  bool apart_in_itself = false;     // what is written has its elements in different places, even if it is going to be resized
   bool structured = false;          // PyTorch has a functional or in-place form of it with all checks: faults get their words
   int dtype_of_output = -1;         // a dtype argument that, where it is not given, means the out= argument's dtype
   bool casts_output = false;        // an out= argument may have another dtype, to which the result is cast
@@ -68,6 +70,7 @@ struct Plan {
   int check_errors = -1;            // the argument that asks for an exception when `info`, the last out= argument, is not 0
   std::string name_in_errors;       // of such an operator
   bool index_put = false;           // _index_put_impl_: one mask with one value needs no positions
+  bool fills_shared = false;        // may write to a tensor whose elements share places
 };
 
 /// For the schema of `op`: functional, in-place or out=.

@@ -155,6 +155,33 @@ at::Tensor ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs
                                 host_lengths(target_lengths, "target_lengths"), neg_log_likelihood, log_alpha, blank, zero_infinity);
 }
 
+/// With the number of classes given nothing is read: a class that is none of them is found at the next read.
+at::Tensor one_hot(const at::Tensor& self, int64_t classes) {
+  constexpr const char* kNegative = "Class values must be non-negative.";
+  constexpr const char* kTooGreat = "Class values must be smaller than num_classes.";
+  TORCH_CHECK(self.scalar_type() == c10::kLong, "one_hot is only applicable to index tensor of type LongTensor.");
+  c10::DimVector sizes(self.sizes());
+  if (self.numel() == 0) {
+    TORCH_CHECK(classes > 0, "Can not infer total number of classes from empty tensor.");
+    sizes.push_back(classes);
+    return at::empty(sizes, self.options());
+  }
+  if (classes == -1) {
+    const at::Tensor ends = at::stack({self.min(), self.max()}).cpu();
+    TORCH_CHECK(ends[0].item<int64_t>() >= 0, kNegative);
+    classes = ends[1].item<int64_t>() + 1;
+  }
+  TORCH_CHECK(classes > 0, kTooGreat);
+  at::Tensor out = guarded([&] {
+    GraphLock lock;
+    const tiny::Tensor x = read(self), positive = check(x, ge(x, constant(DType::i64, int64_t{0})), kNegative, 0);
+    const tiny::Tensor known = check(positive, lt(positive, constant(DType::i64, classes)), kTooGreat, 0);
+    return make_result(eq(known.unsqueeze(-1), iota(classes)).cast(DType::i64), self.device().index());
+  });
+  after_operator(device_of(*out.unsafeGetTensorImpl()));
+  return out;
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_ctc_loss.Tensor", TORCH_FN(ctc_loss));
   m.impl("_ctc_loss_backward.Tensor", TORCH_FN(ctc_loss_backward));
@@ -164,6 +191,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("unique_consecutive", TORCH_FN(unique_consecutive));
   m.impl("unique_dim_consecutive", TORCH_FN(consecutive_along));
   m.impl("bincount", TORCH_FN(bincount));
+  m.impl("one_hot", TORCH_FN(one_hot));
   m.impl("repeat_interleave.Tensor", TORCH_FN(repeat_interleave));
 }
 

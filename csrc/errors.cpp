@@ -10,6 +10,7 @@ namespace tiny::glue {
     case ErrorKind::Type: throw c10::TypeError(here, std::move(text));
     case ErrorKind::OutOfMemory: throw c10::OutOfMemoryError(here, std::move(text));
     case ErrorKind::NotImplemented: throw c10::NotImplementedError(here, std::move(text));
+    case ErrorKind::Argument: throw c10::ValueError(here, std::move(text));
     case ErrorKind::Value:
     case ErrorKind::Runtime:
     case ErrorKind::Compile: break;

@@ -50,7 +50,7 @@ class StandIns {
  public:
   /// The span of its storage that a tensor touches, before any stand-in is made.
   void note(const at::Tensor& t) {
-    if (!is_tiny(t) || t.is_sparse() || t.numel() == 0) return;
+    if (!is_tiny(t) || t.layout() != c10::Layout::Strided || t.numel() == 0) return;
     const auto [low, high] = span(t);
     for (Span& s : spans_) {
       if (s.storage != t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) continue;
@@ -85,7 +85,7 @@ class StandIns {
         return at::as_strided(device, host.sizes(), host.strides(), offset);
       }
     }
-    if (host.layout() != c10::Layout::Strided) return host;
+    if (host.layout() != c10::Layout::Strided) return host.to(c10::Device(kTiny, index));
     const bool dense = host.is_non_overlapping_and_dense();
     at::Tensor out = dense ? make_empty_strided(host.sizes(), host.strides(), host.scalar_type(), index)
                            : make_empty(host.sizes(), host.scalar_type(), index);
@@ -97,6 +97,10 @@ class StandIns {
   void write_back(const at::Tensor& device) {
     for (const auto& [d, host] : pairs_) {
       if (!d.is_same(device)) continue;
+      if (d.layout() != c10::Layout::Strided) {
+        d.copy_(host);
+        return;
+      }
       if (d.sizes() != host.sizes() || d.strides() != host.strides()) set_geometry(d, host.sizes(), host.strides());
       copy_tensor(d, host);
       return;
@@ -119,6 +123,7 @@ class StandIns {
   }
 
   at::Tensor make(const at::Tensor& t) {
+    if (t.layout() != c10::Layout::Strided) return t.to(c10::kCPU);
     const auto options = t.options().device(c10::kCPU).pinned_memory(false);
     if (t.numel() == 0) return at::empty_strided(t.sizes(), t.strides(), options);
     auto* storage = t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
@@ -250,9 +255,8 @@ namespace {
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { run_on_cpu(op, stack, "no lowering yet"); }
 
-void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch_tiny: ", op.operator_name(),
-                              ": sparse and quantized tensors live on the CPU; move dense tensors to the tiny device");
+void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch_tiny: ", op.operator_name(), ": quantized tensors live on the CPU");
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -260,9 +264,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_nested_tensor_from_mask_left_aligned", [](const at::Tensor&, const at::Tensor&) { return false; });
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>()); }
 
 }  // namespace
 }  // namespace tiny::glue

@@ -134,10 +134,21 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string_view> following{"aten::constant_pad_nd", "aten::convolution_overrideable",
                                                               "aten::native_group_norm"};
   p.follows_format = following.count(p.name) != 0;
+  if (p.name == "aten::roll") p.follows_with = 2;
   p.number_is_operand = p.name.size() == 15 && p.name.ends_with(".Scalar");
   p.is_cat = p.name == "aten::cat.out";
-  p.no_overlap = p.is_cat || p.name == "aten::gather.out";
-  p.no_partial_overlap = p.pointwise || p.name == "aten::cumsum.out" || p.name == "aten::cumprod.out";
+  static const std::unordered_map<std::string_view, int> apart{
+    {"aten::cat.out", 0}, {"aten::gather.out", 0}, {"aten::index.Tensor_out", 0}, {"aten::index_select.out", 0}, {"aten::take.out", 0},
+    {"aten::kthvalue.values", 0}, {"aten::scatter.src_out", 1}, {"aten::scatter.value_out", 1}, {"aten::scatter.reduce_out", 1},
+    {"aten::scatter.value_reduce_out", 1}, {"aten::scatter_add.out", 1}, {"aten::scatter_reduce.two_out", 1}, {"aten::index_add.out", 1},
+    {"aten::index_copy.out", 1}, {"aten::index_reduce.out", 1}, {"aten::index_fill_.int_Scalar", 1}, {"aten::index_fill_.int_Tensor", 1},
+    {"aten::_index_put_impl_", 1}, {"aten::put_", 1}};
+  static const std::unordered_set<std::string_view> resized_first{"aten::cat.out", "aten::gather.out", "aten::kthvalue.values",
+    "aten::index_add.out", "aten::index_copy.out", "aten::index_reduce.out"};
+  static const std::unordered_set<std::string_view> not_in_part{"aten::cumsum.out", "aten::cumprod.out", "aten::_logcumsumexp.out",
+    "aten::addmm.out", "aten::renorm.out"};
+  if (const auto a = apart.find(p.name); a != apart.end()) p.apart_from = a->second;
+  p.no_partial_overlap = p.pointwise || not_in_part.count(p.name);
   p.structured = is_structured(op);
   if (!p.targets.empty()) {
     p.functional = functional_form(op);
@@ -157,7 +168,9 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
     const std::string base = s.name().substr(s.name().find("linalg_") + 7);  // "lu_factor_ex"
     p.name_in_errors = (base == "cholesky_ex" || base == "inv_ex" ? "linalg." : "torch.linalg.") + base;
   }
+  p.apart_in_itself = p.pointwise || (p.apart_from >= 0 && !p.targets.empty() && !resized_first.count(p.name));
   p.index_put = p.name == "aten::_index_put_impl_";
+  p.fills_shared = p.index_put || p.name.starts_with("aten::masked_fill_.") || p.name.starts_with("aten::index_fill_.");
   return p;
 }
 

@@ -5,6 +5,7 @@
 
 #include "copy.h"
 #include "errors.h"
+#include "views.h"
 
 namespace tiny::glue {
 namespace {
@@ -76,8 +77,14 @@ at::Tensor& deliver(const at::Tensor& result, at::Tensor& out, const char* op) {
   return out;
 }
 
-at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) { return deliver(tiny::glue::nonzero(self), out, "nonzero"); }
+at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
+  at::assert_no_internal_overlap(out);
+  refuse_overlap(out, self);
+  return deliver(tiny::glue::nonzero(self), out, "nonzero");
+}
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
+  at::assert_no_internal_overlap(out);
+  refuse_overlap(out, self), refuse_overlap(out, mask);
   return deliver(tiny::glue::masked_select(self, mask), out, "masked_select");
 }
 
@@ -119,6 +126,59 @@ void prepare_indices(const Plan& plan, c10::IValue* arguments, size_t count) {
       positions.push_back(t.defined() ? std::optional(std::move(t)) : std::nullopt);
     arguments[i] = std::move(positions);
   }
+}
+
+namespace {
+
+/// One of the dimensions along which a tensor has all its elements in one place.
+bool is_shared(const at::Tensor& t, int64_t d) { return t.stride(d) == 0 && t.size(d) > 1; }
+
+/// Each place of an expanded tensor once.
+at::Tensor once(const at::Tensor& self) {
+  at::Tensor t = self;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (is_shared(self, d)) t = t.narrow(d, 0, 1);
+  return t;
+}
+
+void with_value(const c10::IValue& value, auto&& fill) {
+  if (value.isTensor()) fill(value.toTensor());
+  else fill(value.toScalar());
+}
+
+}  // namespace
+
+bool fill_shared(std::string_view name, c10::ArrayRef<c10::IValue> a) {
+  const at::Tensor self = a[0].toTensor();
+  at::Tensor places = once(self);
+  if (at::has_internal_overlap(places) == at::MemOverlap::Yes) return false;
+  const char* also = "e.g. tensor[mask] = scalar";
+  if (name.starts_with("aten::masked_fill_.")) {
+    at::Tensor mask = a[1].toTensor().expand(self.sizes());
+    for (int64_t d = 0; d < self.dim(); ++d)
+      if (is_shared(self, d)) mask = mask.any(d, /*keepdim=*/true);
+    with_value(a[2], [&](const auto& value) { places.masked_fill_(mask, value); });
+  } else if (name.starts_with("aten::index_fill_.")) {
+    const int64_t d = at::maybe_wrap_dim(a[1].toInt(), self.dim());
+    if (is_shared(self, d) && a[2].toTensor().numel() == 0) return true;
+    const at::Tensor index = is_shared(self, d) ? at::zeros({1}, a[2].toTensor().options()) : a[2].toTensor();
+    with_value(a[3], [&](const auto& value) { places.index_fill_(d, index, value); });
+  } else {
+    const at::Tensor values = a[2].toTensor();
+    if (values.numel() != 1 || a[3].toBool()) return false;
+    also = "e.g. tensor[indices] = tensor";
+    c10::List<std::optional<at::Tensor>> indices;
+    for (const c10::IValue& e : a[1].toListRef()) {
+      const auto d = static_cast<int64_t>(indices.size());
+      std::optional<at::Tensor> t = e.toOptional<at::Tensor>();
+      indices.push_back(t && t->defined() && is_shared(self, d) ? at::zeros_like(*t) : t);
+    }
+    at::_index_put_impl_(places, indices, values);
+  }
+  const std::string_view base = name.substr(6, name.find_first_of(".", 6) - 6);
+  TORCH_WARN("Use of ", base == "_index_put_impl_" ? "index_put_" : base, " on expanded tensors is deprecated. Please clone() the tensor "
+             "before performing this operation. This also applies to advanced indexing ", also);
+  return true;
 }
 
 bool put_by_mask(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices, const at::Tensor& values, bool accumulate) {

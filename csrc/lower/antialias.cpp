@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "lower/fixed_point.h"
 #include "lower/nn_util.h"
 
 namespace tiny::lower {
@@ -27,10 +28,24 @@ Tensor filtered(Filter f, const Tensor& given) {
   return where(inside, where(lt(x, one), near, far), zero);
 }
 
+double filtered(Filter f, double x) {
+  x = std::abs(x);
+  auto sinc = [](double t) { return t == 0 ? 1 : std::sin(t * M_PI) / (t * M_PI); };
+  if (x >= width_of(f) / 2) return 0;
+  if (f == Filter::Linear) return 1 - x;
+  if (f == Filter::Lanczos) return sinc(x) * sinc(x / 3);
+  constexpr double A = -0.5;
+  return x < 1 ? ((A + 2) * x - (A + 3)) * x * x + 1 : ((A * x - 5 * A) * x + 8 * A) * x - 4 * A;
+}
+
+double scale_of(int64_t in, int64_t out, bool align_corners, double given_scale) {
+  if (align_corners) return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+  return given_scale > 0 ? 1 / given_scale : static_cast<double>(in) / static_cast<double>(out);
+}
+
 /// What each input element gives to each output element of one dimension: [out, in].
 Tensor weights(Filter f, int64_t in, int64_t out, bool align_corners, double given_scale, DType acc) {
-  double scale = given_scale > 0 ? 1 / given_scale : static_cast<double>(in) / static_cast<double>(out);
-  if (align_corners) scale = out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+  double scale = scale_of(in, out, align_corners, given_scale);
   double support = width_of(f) / 2 * std::max(scale, 1.0);
   int64_t along[] = {1};
   Tensor center = (iota_along(2, 0, out).cast(acc) + 0.5) * scale, i = iota_along(2, 1, in), zero = index_constant(0);
@@ -40,6 +55,22 @@ Tensor weights(Filter f, int64_t in, int64_t out, bool align_corners, double giv
   w = where(ge(i, first) & lt(i, end), w, constant(acc, 0.0));
   Tensor total = w.sum(along, true);
   return where(eq(total, like(total, 0)), w, w / total);
+}
+
+/// The greatest weight, as weights() has it.
+double greatest_weight(Filter f, int64_t in, int64_t out, bool align_corners, double given_scale) {
+  double scale = scale_of(in, out, align_corners, given_scale), support = width_of(f) / 2 * std::max(scale, 1.0), greatest = 0;
+  for (int64_t o = 0; o < out; ++o) {
+    double center = scale * (static_cast<double>(o) + 0.5), total = 0, most = 0;
+    int64_t first = std::max(static_cast<int64_t>(center - support + 0.5), int64_t{0});
+    int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), in);
+    for (int64_t i = first; i < end; ++i) {
+      double w = filtered(f, (static_cast<double>(i) - center + 0.5) / std::max(scale, 1.0));
+      total += w, most = std::max(most, w);
+    }
+    if (total != 0) greatest = std::max(greatest, most / total);
+  }
+  return greatest;
 }
 
 /// A product with a matrix along each of the last two dimensions.
@@ -58,16 +89,32 @@ void check_sizes(const Dims& in, const Dims& out) {
           sizes_text(out));
 }
 
+/// The last dimension first, each to bytes.
+Tensor upsample_bytes(Args& a, Filter f, const Dims& in, const Dims& out, bool align) {
+  const Tensor& x = a.tensor(0);
+  int64_t planes = x.size(0) * x.size(1);
+  Tensor y = x.cast(DType::i32).reshape({planes, in[0], in[1]});
+  for (int d : {1, 0}) {
+    if (in[d] == out[d]) continue;
+    double scale = a.number(3 + d, 0);
+    int bits = fraction_bits(greatest_weight(f, in[d], out[d], align, scale));
+    Tensor w = fixed_weights(weights(f, in[d], out[d], align, scale, DType::f64), bits);
+    y = d == 1 ? matmul(y.reshape({planes * in[0], in[1]}), w.transpose(0, 1), DType::i32) : matmul(w, y, DType::i32);
+    y = byte_of(y, bits).reshape({planes, d == 1 ? in[0] : out[0], out[1]});
+  }
+  return y.cast(DType::u8).reshape({x.size(0), x.size(1), out[0], out[1]});
+}
+
 Tensor upsample_aa(Args& a, Filter f) {
   const Tensor& x = a.tensor(0);
   const Dims& out = a.ints(1);
   Dims in{x.size(2), x.size(3)};
   check_sizes(in, out);
   if (x.size(0) * x.size(1) == 0) return zeros({x.size(0), x.size(1), out[0], out[1]}, x.dtype());
-  bool align = a.flag(2), integral = !is_float(x.dtype());
-  DType acc = integral ? DType::f32 : compute_dtype(x.dtype());
+  bool align = a.flag(2);
+  if (x.dtype() == DType::u8) return upsample_bytes(a, f, in, out, align);
+  DType acc = compute_dtype(x.dtype());
   Tensor y = apply(x, weights(f, in[0], out[0], align, a.number(3, 0), acc), weights(f, in[1], out[1], align, a.number(4, 0), acc));
-  if (integral) y = clip(y.unary(Op::ROUND), like(y, 0), like(y, 255));
   return y.cast(x.dtype());
 }
 

@@ -12,6 +12,8 @@ namespace {
 
 enum Mode : int64_t { kSum, kMean, kMax };
 
+constexpr const char* kNoSuchRow = "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}";
+
 /// The bag of each of n indices: how many offsets, but the first, are not after it.
 Tensor bag_of_each(const Tensor& offsets, int64_t n) {
   Tensor known = check(offsets, ge(offsets, index_constant(0)) & le(offsets, index_constant(n)),
@@ -60,7 +62,7 @@ Results embedding_bag(Args& a) {
   Tensor no_maximum = zeros({mode == kMax ? bags : 0, mode == kMax ? width : 0}, i);
   if (n == 0 || bags == 0)
     return {zeros({bags, width}, d), zeros({n}, i), zeros({bags}, i), no_maximum};
-  Tensor index = checked_index(a.tensor(1).reshape({n}), weight.size(0), a.op, false), offsets = a.tensor(2).cast(DType::i64);
+  Tensor index = checked_index(a.tensor(1).reshape({n}), weight.size(0), kNoSuchRow, false), offsets = a.tensor(2).cast(DType::i64);
   Tensor bag = bag_of_each(last_is_end ? offsets.slice(0, 0, bags) : offsets, n), counted = full({n}, truth(true));
   if (padding >= 0) counted = ne(index, index_constant(padding));
   Tensor at = where(counted, bag, index_constant(-1));
@@ -70,7 +72,7 @@ Results embedding_bag(Args& a) {
   if (a.has(6)) rows = rows * a.tensor(6).cast(c).unsqueeze(-1);
   if (mode != kMax) {
     Tensor sum = scatter_rows(zeros({bags, width}, c), at, rows, Op::ADD);
-    if (mode == kMean) sum = sum / maximum(size, index_constant(1)).cast(c).unsqueeze(-1);
+    if (mode == kMean) sum = rounded(sum, d) / rounded(maximum(size, index_constant(1)).cast(c), d).unsqueeze(-1);  // as the CPU
     return {sum.cast(d), bag.cast(i), size.cast(i), no_maximum};
   }
   Tensor best = scatter_rows(full({bags, width}, lowest(c)), at, rows, Op::MAX);
@@ -107,18 +109,6 @@ Tensor embedding_bag_dense_backward(Args& a) {
   return scatter_rows(out, index, source, Op::ADD);
 }
 
-Tensor embedding_bag_backward(Args& a) {
-  if (a.flag(9)) fail(ErrorKind::NotImplemented, "embedding_bag: sparse gradients live on the CPU; use sparse=False on this device");
-  Args dense;
-  dense.op = a.op;
-  int64_t n = a.tensor(1).numel();
-  if (a.tensor(3).numel() == 0 && n > 0) {  // the forward of another device may leave it out
-    a.values[3].tensor = bag_of_each(a.tensor(2).cast(DType::i64), n);
-  }
-  for (int k : {0, 1, 3, 4, 5, 6, 7, 8, 10, 11}) dense.values.push_back(a.values[k]);
-  return embedding_bag_dense_backward(dense);
-}
-
 Tensor embedding_bag_weights_backward(Args& a) {
   const Tensor &grad = a.tensor(0), &weight = a.tensor(1);
   if (a.integer(5) != kSum) fail(ErrorKind::Runtime, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
@@ -140,8 +130,8 @@ Tensor embedding_renorm(Args& a) {
   if (n == 0 || weight.numel() == 0) return weight;
   double most = a.number(2), p = a.number(3);
   DType d = weight.dtype(), c = compute_dtype(d);
-  Tensor index = checked_index(a.tensor(1).reshape({n}), weight.size(0), a.op, false), rows = take_rows(weight, index).cast(c),
-      size = abs(rows), norm;
+  Tensor index = checked_index(a.tensor(1).reshape({n}), weight.size(0), index_in_self_text(a.op, 0), false);
+  Tensor rows = take_rows(weight, index).cast(c), size = abs(rows), norm;
   if (p == 2) norm = sqrt((rows * rows).sum(last, true));
   else if (p == 1) norm = size.sum(last, true);
   else if (std::isinf(p)) norm = size.amax(last, true);

@@ -7,9 +7,6 @@ namespace tiny::lower {
 /// (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights?, include_last_offset, padding_idx)
 /// -> output, offset2bag, bag_size, max_indices
 Results embedding_bag(Args& a);
-/// (grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights?,
-/// padding_idx)
-Tensor embedding_bag_backward(Args& a);
 /// (grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights?, padding_idx)
 Tensor embedding_bag_dense_backward(Args& a);
 /// (grad, weight, indices, offsets, offset2bag, mode, padding_idx)

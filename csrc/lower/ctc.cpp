@@ -69,7 +69,7 @@ Paths read_paths(const Args& a, int first, int blank_at) {
   p.label = none.expand({p.n, p.w});
   if (targets.numel() > 0) {
     Tensor label = gather_flat(targets.reshape({targets.numel()}).cast(DType::i64), place);
-    p.label = where(labelled, checked_index(where(labelled, label, none), p.c, a.op, false), none).contiguous();
+    p.label = where(labelled, checked_index(where(labelled, label, none), p.c, index_text(a.op, 2), false), none).contiguous();
   }
   Dims lo{0, 2}, hi{0, -2};
   p.jumps = (odd & ne(p.label, p.w > 2 ? p.label.pad(lo, hi, none) : p.label)).contiguous();

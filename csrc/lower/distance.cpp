@@ -110,8 +110,9 @@ Tensor cross(Args& a) {
   if (any_zero(sizes)) return zeros(sizes, d);
   x = x.expand(sizes).cast(c), y = y.expand(sizes).cast(c);
   auto part = [&](const Tensor& t, int64_t i) { return t.slice(k, i % 3, i % 3 + 1); };
+  auto product = [&](int64_t i, int64_t j) { return rounded(part(x, i) * part(y, j), d); };  // as the CPU's
   Tensor parts[3];
-  for (int64_t i = 0; i < 3; ++i) parts[i] = part(x, i + 1) * part(y, i + 2) - part(x, i + 2) * part(y, i + 1);
+  for (int64_t i = 0; i < 3; ++i) parts[i] = product(i + 1, i + 2) - product(i + 2, i + 1);
   return cat(parts, k).cast(d);
 }
 

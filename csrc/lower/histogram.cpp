@@ -21,7 +21,7 @@ Range widened_range(Range r, double by) {
 }
 
 Tensor checked_finite(const Tensor& x) {
-  return check(x, lt(abs(x), like(x, INFINITY)), "histogram: range is not finite: {}", 0);
+  return check(x, lt(abs(x), like(x, INFINITY)), "histogram: range is not finite", 0);
 }
 
 Range range_of(const Tensor& x, double widening) {

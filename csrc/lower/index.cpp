@@ -53,7 +53,7 @@ Indexed resolve_indices(const Dims& self, const std::vector<Tensor>& indices, st
     }
     if (self[d] == 0 && product(r.broadcast) != 0)
       fail(ErrorKind::Index, fmt::format("index is out of bounds for dimension with size 0"));
-    Tensor i = checked_index(indices[d], self[d], op) * index_constant(strides[d]);
+    Tensor i = checked_index(indices[d], self[d], index_text(op, static_cast<int64_t>(d))) * index_constant(strides[d]);
     flat = d == first ? i : flat + i;
   }
   r.position = flat.expand(r.broadcast);
@@ -108,14 +108,14 @@ Tensor index_select(Args& a) {
   if (x.dim() == 0) {
     if (index.numel() != 1)
       fail(ErrorKind::Runtime, fmt::format("index_select(): Index to scalar can have only 1 value, got {} value(s)", index.numel()));
-    return gather_flat(x, checked_index(index, 1, a.op, false).reshape({}));
+    return gather_flat(x, checked_index(index, 1, index_in_self_text(a.op, 0), false).reshape({}));
   }
   Dims sizes = x.sizes(), shape{1, index.numel(), 1};
   sizes[d] = index.numel();
   if (any_zero(sizes)) return zeros(sizes, x.dtype());
   Dims lead(x.sizes().begin(), x.sizes().begin() + d), rest(x.sizes().begin() + d + 1, x.sizes().end());
   int64_t before = product(lead), after = product(rest);
-  Tensor i = checked_index(index, x.size(d), a.op, false);
+  Tensor i = checked_index(index, x.size(d), index_in_self_text(a.op, d), false);
   if (before == 1) return take_rows(x.reshape({x.size(d), after}), i.reshape({index.numel()})).reshape(sizes);
   Tensor flat = iota_along(3, 0, before, x.size(d) * after) + i.reshape(shape) * index_constant(after) + iota_along(3, 2, after);
   return gather_flat(x, flat).reshape(sizes);
@@ -143,7 +143,7 @@ Tensor gather(Args& a) {
       fail(ErrorKind::Runtime,
            fmt::format("Size does not match at dimension {} expected index {} to be no larger than self {} apart from dimension {}", k,
                        sizes_text(index.sizes()), sizes_text(self.sizes()), d));
-  Tensor at = checked_index(index, self.size(d), a.op, false);
+  Tensor at = checked_index(index, self.size(d), index_text(a.op, d, false), false);
   return gather_flat(self, positions_along(self.sizes(), d, at)).reshape(given.sizes());
 }
 
@@ -173,7 +173,7 @@ Tensor take(Args& a) {
     fail(ErrorKind::Runtime, fmt::format("take(): Expected a long tensor for index, but got {}", scalar_type_name(index.dtype())));
   if (x.numel() == 0 && index.numel() != 0) fail(ErrorKind::Index, "take(): tried to take from an empty tensor");
   if (index.numel() == 0) return zeros(index.sizes(), x.dtype());
-  return gather_flat(x, checked_index(index, x.numel(), a.op));
+  return gather_flat(x, checked_index(index, x.numel(), "IndexError: out of range: tried to access index {} on a tensor of {} elements."));
 }
 
 Tensor embedding(Args& a) {
@@ -187,7 +187,7 @@ Tensor embedding(Args& a) {
   Dims sizes = indices.sizes();
   sizes.push_back(weight.size(1));
   if (any_zero(sizes)) return zeros(sizes, weight.dtype());
-  return take_rows(weight, checked_index(indices, weight.size(0), a.op, false));
+  return take_rows(weight, checked_index(indices, weight.size(0), index_in_self_text(a.op, 0), false));
 }
 
 Tensor embedding_dense_backward(Args& a) {
@@ -196,7 +196,7 @@ Tensor embedding_dense_backward(Args& a) {
   DType d = grad.dtype(), acc = compute_dtype(d);
   Tensor out = zeros({rows, width}, d);  // in reduced floats rounded after every row, as on the CPU
   if (n == 0 || out.numel() == 0) return out;
-  Tensor index = checked_index(given.reshape({n}), rows, a.op, false), source = grad.reshape({n, width});
+  Tensor index = checked_index(given.reshape({n}), rows, index_in_self_text(a.op, 0), false), source = grad.reshape({n, width});
   if (a.flag(4)) {
     Tensor counts = scatter_rows(zeros({rows}, DType::i64), index, full({n}, index_constant(1)), Op::ADD);
     Tensor share = rounded(recip(gather_flat(counts, index).cast(acc)), d);

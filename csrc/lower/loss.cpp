@@ -53,7 +53,7 @@ Nll nll(const Args& a, const Tensor& x, int target, int weight, int ignore, DTyp
   Tensor t = a.as(target, DType::i64).reshape(shape), zero = index_constant(0);
   r.ignored = eq(t, a.as(ignore, DType::i64));
   Tensor inside = ge(t, zero) & lt(t, index_constant(r.c));
-  Tensor known = check(t, r.ignored | inside, "Target {} is out of bounds.", r.c);
+  Tensor known = check(t, r.ignored | inside, "IndexError: Target {} is out of bounds.", r.c);
   r.target = where(r.ignored, zero, known);
   Tensor w = a.has(weight) ? gather_flat(a.as(weight, compute), r.target) : full(shape, constant(compute, 1.0));
   r.weight = where(r.ignored, constant(compute, 0.0), w);

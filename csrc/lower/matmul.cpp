@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lower/nn_util.h"
+#include "lower/pointwise.h"
 
 namespace tiny::lower {
 namespace {
@@ -156,8 +157,16 @@ Tensor addr(Args& a) {
       if (a.has(i) && a.values[i].kind == ArgKind::Double)
         fail(ErrorKind::Runtime,
              fmt::format("For integral input tensors, argument {} must not be a floating point number.", i == 3 ? "beta" : "alpha"));
-  Tensor product = u.cast(acc).reshape({u.size(0), 1}) * v.cast(acc).reshape({1, v.size(0)});
-  return blend(a, product, a.tensor(0), 3, 4, d);
+  // In 16 bits the CPU rounds after every step.
+  auto number = [&](int i) { return rounded(a.as(i, acc), d); };
+  Tensor column = u.cast(acc).reshape({u.size(0), 1}), row = v.cast(acc).reshape({1, v.size(0)});
+  if (a.number(4, 1) != 1) column = rounded(column * number(4), d);
+  Tensor product = rounded(column * row, d);
+  if (a.number(3, 1) == 0) return product.cast(d);
+  check_expands(a.tensor(0).sizes(), product.sizes());
+  Tensor self = a.as(0, d).cast(acc);
+  if (a.number(3, 1) != 1) self = rounded(self * number(3), d);
+  return (self + product).cast(d);
 }
 
 Tensor dot(Args& a) {

@@ -44,6 +44,13 @@ int64_t wrap_dim(int64_t dim, int64_t ndim) {
   return dim < 0 ? dim + n : dim;
 }
 
+std::string index_text(std::string_view op, int64_t dim, bool is_index_error) {
+  return fmt::format("{}{}: index {{}} is out of bounds for dimension {} with size {{}}", is_index_error ? "IndexError: " : "", op, dim);
+}
+std::string index_in_self_text(std::string_view op, int64_t dim) {
+  return fmt::format("IndexError: {}: index out of range in self: index {{}} is out of bounds for dimension {} with size {{}}", op, dim);
+}
+
 Dims expand_ints(const Dims& v, size_t n, const Dims& fallback, const char* what) {
   if (v.empty() && !fallback.empty()) return fallback;
   if (v.size() == n) return v;

@@ -21,6 +21,11 @@ int64_t wrap_dim(int64_t dim, int64_t ndim);
 /// `x`, a 0-d tensor as 1-d.
 inline Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 
+/// The text of a user's index that is wrong (tensor.h, check()), in the words of most operators; gather and scatter raise Runtime for it.
+std::string index_text(std::string_view op, int64_t dim, bool is_index_error = true);
+/// As embedding says it.
+std::string index_in_self_text(std::string_view op, int64_t dim);
+
 /// An int[n] argument: one number stands for n equal ones; an empty list gives `fallback`.
 Dims expand_ints(const Dims& v, size_t n, const Dims& fallback, const char* what);
 

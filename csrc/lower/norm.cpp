@@ -34,6 +34,13 @@ Tensor per_channel(const Tensor& v, const Tensor& x) {
 /// Argument i in type c, undefined if it is missing.
 Tensor optional(const Args& a, int i, DType c) { return a.has(i) ? a.as(i, c) : Tensor(); }
 
+/// The type in which the CPU keeps what it computes for each row or channel: the first given parameter's, else the input's.
+DType statistics_dtype(const Args& a, DType d, std::initializer_list<int> parameters) {
+  for (int i : parameters)
+    if (a.has(i)) return a.tensor(i).dtype() == d ? d : DType::f32;
+  return d;
+}
+
 /// x * w + b with either missing.
 Tensor scaled(Tensor x, const Tensor& w, const Tensor& b) {
   if (w.defined()) x = x * w;
@@ -95,7 +102,8 @@ Results layer_norm(Args& a) {
   Stats s = stats(x, axes);
   Tensor rstd = inverse_std(s.var, a.number(4));
   Tensor y = scaled((x - s.mean) * rstd, affine(a, 2, "weight", x.dtype()), affine(a, 3, "bias", x.dtype()));
-  return {y.cast(d), s.mean, rstd};
+  DType kept = statistics_dtype(a, d, {2, 3});
+  return {y.cast(d), s.mean.cast(kept), rstd.cast(kept)};
 }
 
 Results layer_norm_backward(Args& a) {
@@ -120,7 +128,8 @@ Results group_norm(Args& a) {
   Tensor rstd = inverse_std(s.var, a.number(7)), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
   Dims channels{groups, c / groups, 1};
   Tensor y = scaled((x - s.mean) * rstd, w.defined() ? w.reshape(channels) : w, b.defined() ? b.reshape(channels) : b);
-  return {y.reshape(input.sizes()).cast(input.dtype()), s.mean.reshape({n, groups}), rstd.reshape({n, groups})};
+  DType kept = statistics_dtype(a, input.dtype(), {1, 2});
+  return {y.reshape(input.sizes()).cast(input.dtype()), s.mean.reshape({n, groups}).cast(kept), rstd.reshape({n, groups}).cast(kept)};
 }
 
 Results group_norm_backward(Args& a) {
@@ -141,12 +150,12 @@ Results group_norm_backward(Args& a) {
 
 namespace {
 
-/// old * (1 - momentum) + batch * momentum, in the running statistic's own dtype.
+/// old * (1 - momentum) + batch * momentum, in the running statistic's own dtype. In bfloat16 the CPU rounds at every step.
 Tensor running(const Args& a, int i, const Tensor& batch, int momentum) {
   if (!a.has(i)) return {};
-  DType d = a.tensor(i).dtype(), c = compute_dtype(d);
-  Tensor m = scalar(c, a.number(momentum)), rest = scalar(c, 1 - a.number(momentum));
-  return (a.as(i, c) * rest + batch.cast(c) * m).cast(d);
+  DType d = a.tensor(i).dtype(), c = compute_dtype(d), step = d == DType::bf16 ? d : c;
+  Tensor m = rounded(scalar(c, a.number(momentum)), step), rest = rounded(like(m, 1) - m, step);
+  return (rounded(a.as(i, c) * rest, step) + batch.cast(c) * m).cast(d);
 }
 
 /// Of n elements; the running variance is the unbiased one.
@@ -161,13 +170,20 @@ Results batch_norm_training(Args& a, int mean, int var, int momentum, int eps) {
   DType d = a.tensor(0).dtype();
   Tensor x = widened(a, 0), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
   Stats s = stats(x, all_but_channels(x));
-  Tensor rstd = inverse_std(s.var, a.number(eps));
-  Tensor y = scaled((x - s.mean) * rstd, w.defined() ? per_channel(w, x) : w, b.defined() ? per_channel(b, x) : b);
+  // The elements are normalised with the statistics as they are kept. In bfloat16 the variance is a quotient of rounded numbers.
+  DType kept = mean < 0 ? statistics_dtype(a, d, {1, 2}) : statistics_dtype(a, d, {1, 2, mean, var}), step = x.dtype();
+  if (kept == DType::bf16) step = kept;
+  const double n = elements_per_channel(x);
+  Tensor squares = rounded(s.var * n, step);
+  auto divided = [&](double by) { return rounded(squares / rounded(constant(x.dtype(), by), step), step); };
+  if (step == DType::bf16) s.var = divided(n);
+  Tensor rstd = rounded(inverse_std(s.var, a.number(eps)), kept), center = rounded(s.mean, kept);
+  Tensor y = scaled((x - center) * rstd, w.defined() ? per_channel(w, x) : w, b.defined() ? per_channel(b, x) : b);
   Dims c{x.size(1)};
-  Results r{y.cast(d), s.mean.reshape(c), rstd.reshape(c)};
+  Results r{y.cast(d), center.reshape(c).cast(kept), rstd.reshape(c).cast(kept)};
   if (mean < 0) return r;
-  r.push_back(running(a, mean, r[1], momentum));
-  r.push_back(running(a, var, unbiased(s.var.reshape(c), elements_per_channel(x)), momentum));
+  r.push_back(running(a, mean, rounded(s.mean, step).reshape(c), momentum));
+  r.push_back(running(a, var, (step == DType::bf16 ? divided(n - 1) : unbiased(s.var, n)).reshape(c), momentum));
   return r;
 }
 
@@ -183,7 +199,8 @@ Results batch_norm(Args& a) {
   Tensor rstd = inverse_std(a.as(4, x.dtype()), a.number(7)), factor = w.defined() ? rstd * w : rstd;
   Tensor y = (x - per_channel(a.as(3, x.dtype()), x)) * per_channel(factor, x);
   if (b.defined()) y = y + per_channel(b, x);
-  return {y.cast(d), no_elements(x.dtype()), no_elements(x.dtype()), Tensor(), Tensor()};
+  DType kept = statistics_dtype(a, d, {1, 2, 3, 4});
+  return {y.cast(d), no_elements(kept), no_elements(kept), Tensor(), Tensor()};
 }
 
 Results batch_norm_with_update(Args& a) {

@@ -431,7 +431,9 @@ Tensor max_unpool(Args& a, size_t n) {
   if (any_zero(sizes) || x.numel() == 0) return zeros(sizes, x.dtype());
   int64_t volume = product(out), lead = product(sizes) / volume, each = x.numel() / lead;
   Tensor ok = binary(Op::AND, ge(indices, index_constant(0)), lt(indices, index_constant(volume)));
-  Tensor at = check(indices, ok, "Found an invalid max index: {} (the output has {} elements a plane)", volume).reshape({lead, each, 1});
+  std::string volume_text = fmt::format("{}", fmt::join(out.begin(), out.end(), "x"));
+  std::string text = "Found an invalid max index: {} (output volumes are of size " + volume_text + ")";
+  Tensor at = check(indices, ok, std::move(text), volume).reshape({lead, each, 1});
   Tensor place = at + iota_along(3, 0, lead, volume);
   return scatter_flat(zeros({product(sizes)}, x.dtype()), place, x.reshape({lead, each, 1}), Op::NOOP).reshape(sizes);
 }

@@ -237,14 +237,23 @@ Tensor multinomial(Args& a) {
   if (samples <= 0) fail(ErrorKind::Runtime, "cannot sample n_sample <= 0 samples");
   if (!replacement && samples > classes) fail(ErrorKind::Runtime, "cannot sample n_sample > prob_dist.size(-1) samples "
                                                                   "without replacement");
+  if (DType d = a.out_dtype(0, DType::i64); d != DType::i64)
+    fail(ErrorKind::Runtime, std::string("multinomial expects Long tensor out, got: ") + scalar_type_name(d));
+  if (classes > 1 << 24) fail(ErrorKind::Runtime, "number of categories cannot exceed 2^24");
   Tensor p = widened(a, 0).reshape({-1, classes});
   int64_t rows = p.size(0), last[] = {1};
-  Tensor finite = lt(p, like(p, INFINITY)) & ge(p, like(p, 0));
-  p = check(p, finite, "probability tensor contains either `inf`, `nan` or element < 0", 0);
+  bool races = !replacement || samples == 1;
+  Tensor positive = ge(p, like(p, 0)), finite = lt(p, like(p, INFINITY));
+  if (races) {
+    p = check(p, finite & positive, "probability tensor contains either `inf`, `nan` or element < 0", 0);
+  } else {
+    p = check(p, positive | ne(p, p), "invalid multinomial distribution (encountering probability entry < 0)", 0);
+    p = check(p, finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)", 0);
+  }
   Tensor total = p.sum(last, true);
   total = check(total, lt(like(p, 0), total), "invalid multinomial distribution (sum of probabilities <= 0)", 0);
   Tensor picked;
-  if (!replacement || samples == 1) {
+  if (races) {
     // The order of exponential waiting times with rates p is the order of draws without replacement.
     Tensor key = p / total / -log(uniform_open(bits_for(a, 3, p.sizes()), p.dtype()));
     picked = samples == 1 ? key.argmax(1, true) : key.argsort(true).slice(1, 0, samples);

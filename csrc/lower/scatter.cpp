@@ -32,8 +32,8 @@ Op reduce_word(std::string_view word) {
 }
 
 /// scatter_reduce and index_reduce: mean divides by the number of contributions (integers round down); include_self == false first
-/// replaces the elements that are written by the identity of the reduction.
-Tensor reduce(const Scatter& s, std::string_view word, bool include_self) {
+/// replaces the elements that are written by the identity of the reduction. `kept`: the type in which the CPU has the sum that it divides.
+Tensor reduce(const Scatter& s, std::string_view word, bool include_self, DType kept) {
   Op op = reduce_word(word);
   DType d = s.self.dtype(), acc = compute_dtype(d);
   Tensor source = s.source.cast(acc), base = s.self.cast(acc);
@@ -46,7 +46,8 @@ Tensor reduce(const Scatter& s, std::string_view word, bool include_self) {
   if (word != "mean") return r.cast(d);
   Tensor count =
       scatter_flat(full(base.sizes(), index_constant(include_self ? 1 : 0)), s.position, full(source.sizes(), index_constant(1)), Op::ADD);
-  Tensor divisor = maximum(count, index_constant(1)).cast(acc), quotient = r / divisor;
+  r = rounded(r, kept);
+  Tensor divisor = rounded(maximum(count, index_constant(1)).cast(acc), kept), quotient = r / divisor;
   if (is_signed(acc)) {
     Tensor zero = constant(acc, int64_t{0}), rest = r - quotient * divisor;
     quotient = where(lt(rest, zero), quotient - constant(acc, int64_t{1}), quotient);
@@ -75,7 +76,7 @@ Along along(Args& a, const char* name) {
                                            sizes_text(index.sizes()), sizes_text(self.sizes()), d));
   Dims lead(index.sizes().begin(), index.sizes().begin() + d), rest(index.sizes().begin() + d + 1, index.sizes().end());
   r.shape = {product(lead), index.size(d), product(rest)};
-  r.position = positions_along(self.sizes(), d, checked_index(index, self.size(d), a.op, false)).reshape(r.shape);
+  r.position = positions_along(self.sizes(), d, checked_index(index, self.size(d), index_text(a.op, d, false), false)).reshape(r.shape);
   return r;
 }
 
@@ -112,7 +113,10 @@ Along whole_slices(Args& a, const char* name) {
   Dims lead(self.sizes().begin(), self.sizes().begin() + d), rest(self.sizes().begin() + d + 1, self.sizes().end());
   int64_t before = product(lead), after = product(rest);
   r.shape = {before, index.numel(), after};
-  Tensor i = checked_index(index, self.size(d), a.op, false).reshape({1, index.numel(), 1});
+  const std::string_view op = name;
+  const bool fills = op == "index_fill_", in_self = op == "index_reduce" || (op == "index_add" && self.dim() == 1);
+  std::string text = in_self ? index_in_self_text(a.op, d) : index_text(a.op, d, op != "index_add");
+  Tensor i = checked_index(index, self.size(d), std::move(text), fills).reshape({1, index.numel(), 1});
   r.position = (iota_along(3, 0, before, self.size(d) * after) + i * index_constant(after) + iota_along(3, 2, after)).expand(r.shape);
   return r;
 }
@@ -160,7 +164,7 @@ Tensor scatter_add(Args& a) {
 Tensor scatter_reduce(Args& a) {
   Along x = along(a, "scatter_reduce");
   reduce_word(a.text(4));
-  return x.position.defined() ? finish(a, reduce(with_source(a, x), a.text(4), a.integer(5, 1) != 0)) : a.tensor(0);
+  return x.position.defined() ? finish(a, reduce(with_source(a, x), a.text(4), a.integer(5, 1) != 0, x.self.dtype())) : a.tensor(0);
 }
 
 Tensor index_add(Args& a) {
@@ -196,7 +200,7 @@ Tensor index_reduce(Args& a) {
   Along x = whole_slices(a, "index_reduce");
   reduce_word(a.text(4));
   if (!x.position.defined()) return a.tensor(0);
-  return finish(a, reduce({x.self, x.position, slices_source(a, x, "index_reduce")}, a.text(4), a.integer(5, 1) != 0));
+  return finish(a, reduce({x.self, x.position, slices_source(a, x, "index_reduce")}, a.text(4), a.integer(5, 1) != 0, x.self.dtype()));
 }
 
 Tensor index_put(Args& a) {
@@ -245,8 +249,13 @@ Tensor put(Args& a) {
   if (x.numel() == 0 && index.numel() != 0) fail(ErrorKind::Index, "put_(): tried to put elements into an empty tensor");
   if (index.numel() == 0) return x;
   Dims shape{1, index.numel(), 1};
-  Scatter s{x, checked_index(index, x.numel(), a.op).reshape(shape), source.reshape(shape)};
+  Tensor at = checked_index(index, x.numel(), "IndexError: out of range: tried to access index {} on a tensor of {} elements.");
+  Scatter s{x, at.reshape(shape), source.reshape(shape)};
   return a.flag(3) ? add_in_order(s) : apply(s, Op::NOOP);
+}
+
+namespace {
+constexpr const char* kTooFew = "Number of elements of source < number of ones in mask";
 }
 
 Tensor masked_scatter(Args& a) {
@@ -261,10 +270,10 @@ Tensor masked_scatter(Args& a) {
   Tensor m = mask.expand(x.sizes()).reshape({x.numel()});
   Tensor taken = m.cast(DType::i64).scan(Op::ADD, 0) - index_constant(1);
   if (source.numel() == 0) {  // right only if the mask selects nothing: then every position is its own
-    Tensor selected = checked_index(where(m, index_constant(1), index_constant(0)), 1, a.op, false);
+    Tensor selected = checked_index(where(m, index_constant(1), index_constant(0)), 1, kTooFew, false);
     return gather_flat(x, iota(x.numel()) + selected).reshape(x.sizes());
   }
-  Tensor at = checked_index(where(m, taken, index_constant(0)), source.numel(), a.op, false);
+  Tensor at = checked_index(where(m, taken, index_constant(0)), source.numel(), kTooFew, false);
   return where(m, gather_flat(source, at), x.reshape({x.numel()})).reshape(x.sizes());
 }
 

@@ -26,19 +26,22 @@ bool all_integers(const Args& a, std::initializer_list<int> positions) {
   return true;
 }
 
-/// i-th of `steps` numbers: counted from the nearer end, so that both ends are exact.
-Tensor even_steps(int64_t steps, const Tensor& start, const Tensor& end, const Tensor& step) {
+/// i-th of `steps` numbers: counted from the nearer end, so that both ends are exact. The CPU does all of it in type d.
+Tensor even_steps(int64_t steps, const Tensor& start, const Tensor& end, const Tensor& step, DType d) {
   Tensor i = iota(steps), from_end = index_constant(steps - 1) - i;
-  return where(lt(i, index_constant(steps / 2)), start + step * i.cast(start.dtype()), end - step * from_end.cast(start.dtype()));
+  auto times = [&](const Tensor& n) { return rounded(step * rounded(n.cast(start.dtype()), d), d); };
+  return where(lt(i, index_constant(steps / 2)), start + times(i), end - times(from_end));
 }
 
-Tensor spaced(Args& a, DType compute) {
+/// In the type `compute`; `step`: the type to which every step is rounded.
+Tensor spaced(Args& a, DType compute, DType step) {
   int64_t steps = a.integer(2);
   if (steps < 0) fail(ErrorKind::Runtime, "number of steps must be non-negative");
-  Tensor start = a.as(0, compute), end = a.as(1, compute);
+  Tensor start = rounded(a.as(0, compute), step), end = rounded(a.as(1, compute), step);
   if (steps == 1) return start.reshape({1});
   if (steps == 0) return empty_value({0}, compute);
-  return even_steps(steps, start, end, (end - start) / scalar(compute, static_cast<double>(steps - 1)));
+  Tensor count = rounded(scalar(compute, static_cast<double>(steps - 1)), step);
+  return even_steps(steps, start, end, rounded(rounded(end - start, step) / count, step), step);
 }
 
 /// An end of a sequence of integers is an integer.
@@ -49,11 +52,11 @@ ArgValue truncated(const Args& a, int i) {
   return v;
 }
 
-Tensor spaced_of_dtype(Args& a, DType d) {
+Tensor spaced_of_dtype(Args& a, DType d, bool exact) {
   DType c = compute_dtype(d);
-  if (is_float(d)) return spaced(a, c);
+  if (is_float(d)) return spaced(a, c, exact ? c : d);
   a.values[0] = truncated(a, 0), a.values[1] = truncated(a, 1);
-  return spaced(a, DType::f64);
+  return spaced(a, DType::f64, DType::f64);
 }
 
 }  // namespace
@@ -63,7 +66,8 @@ Tensor arange(Args& a) {
   DType d = a.out_dtype(0, integral ? DType::i64 : a.default_float);
   integral |= d == DType::i64;  // then the ends and the step are truncated
   double start = a.number(0), end = a.number(1), step = a.number(2, 1);
-  if (step == 0 || (integral && a.integer(2, 1) == 0)) fail(ErrorKind::Runtime, "step must be nonzero");
+  if (step == 0) fail(ErrorKind::Runtime, "step must be nonzero");
+  if (integral && a.integer(2, 1) == 0) fail(ErrorKind::Argument, "step must be nonzero");
   if (!std::isfinite(start) || !std::isfinite(end)) fail(ErrorKind::Runtime, fmt::format("unsupported range: {} -> {}", start, end));
   if ((step > 0 && end < start) || (step < 0 && end > start))
     fail(ErrorKind::Runtime, "upper bound and lower bound inconsistent with step sign");
@@ -164,12 +168,12 @@ Tensor flip(Args& a) {
 
 Tensor linspace(Args& a) {
   DType d = a.out_dtype(0, a.default_float);
-  return spaced_of_dtype(a, d).cast(d);
+  return spaced_of_dtype(a, d, false).cast(d);
 }
 
 Tensor logspace(Args& a) {
   DType d = a.out_dtype(0, a.default_float);
-  Tensor e = spaced_of_dtype(a, d), base = scalar(e.dtype(), a.number(3));
+  Tensor e = spaced_of_dtype(a, d, true), base = scalar(e.dtype(), a.number(3));
   if (e.numel() == 0) return e.cast(d);
   return binary(Op::POW, base, e).cast(d);
 }
@@ -224,8 +228,9 @@ Tensor roll(Args& a) {
   }
   if (shifts.size() != dims.size())
     fail(ErrorKind::Runtime, fmt::format("shifts and dimensions must align. shifts: {}, dims:{}", shifts.size(), dims.size()));
+  if (x.dim() == 0) fail(ErrorKind::Index, fmt::format("Dimension specified as {} but tensor has no dimensions", dims[0]));
   for (size_t k = 0; k < dims.size(); ++k) {
-    int64_t d = wrap_dim(dims[k], x.dim()), n = x.dim() ? x.size(d) : 1, by = ((shifts[k] % n) + n) % n;
+    int64_t d = wrap_dim(dims[k], x.dim()), n = x.size(d), by = ((shifts[k] % n) + n) % n;
     if (by == 0) continue;
     Tensor parts[] = {x.slice(d, n - by, n), x.slice(d, 0, n - by)};
     x = cat(parts, d);

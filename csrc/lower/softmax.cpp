@@ -54,10 +54,13 @@ Tensor softmax(Args& a) {
 }
 
 Tensor log_softmax(Args& a) {
-  require_float(a, a.tensor(0).dtype());
-  return along(widened(a, 0), a.integer(1), [](const Tensor& x, int64_t d) {
+  DType given = a.tensor(0).dtype();
+  require_float(a, given);
+  return along(widened(a, 0), a.integer(1), [&](const Tensor& x, int64_t d) {
+    // Along the last dimension the CPU keeps each row's sum and its logarithm in the input's type.
+    DType kept = d == x.dim() - 1 ? given : x.dtype();
     Tensor apart = x - row(x, Op::MAX, d);
-    return apart - log(row(exp(apart), Op::ADD, d));
+    return apart - rounded(log(rounded(row(exp(apart), Op::ADD, d), kept)), kept);
   }).cast(result_dtype(a));
 }
 

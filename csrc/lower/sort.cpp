@@ -94,7 +94,7 @@ Tensor count_before(const Tensor& rows, const Tensor& values, bool right, const 
   for (; step > 0; step /= 2) {
     Tensor next = before + index_constant(step);
     Tensor inside = le(next, index_constant(n)), at = minimum(next, index_constant(n)) - index_constant(1);
-    if (sorter) at = checked_index(gather_flat(*sorter, at + base), n, "searchsorted", false);
+    if (sorter) at = gather_flat(*sorter, at + base);
     Tensor element = gather_flat(rows, at + base);
     // Not "element < value": a NaN value then comes after everything, as in PyTorch.
     Tensor stays = right ? gt(element, v) : ge(element, v);
@@ -212,8 +212,13 @@ Tensor searchsorted(Args& a) {
       fail(ErrorKind::Runtime, fmt::format("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
                                            scalar_type_name(a.tensor(5).dtype())));
   }
-  Tensor sorter = a.has(5) ? a.tensor(5) : Tensor();
-  return search(a, rows, 1, a.integer(2, 0) != 0, right, sorter.defined() ? &sorter : nullptr);
+  bool int32 = a.integer(2, 0) != 0;
+  if (!a.has(5) || rows.numel() == 0) return search(a, rows, 1, int32, right, nullptr);
+  // All of the sorter is checked, also what the search does not come to.
+  const Tensor &sorter = a.tensor(5), zero = index_constant(0);
+  Tensor inside = binary(Op::AND, ge(sorter, zero), lt(sorter, index_constant(rows.size(-1))));
+  Tensor safe = where(inside, sorter, zero), found = search(a, rows, 1, int32, right, &safe);
+  return check(found, inside.reduce(Op::AND, {}), "torch.searchsorted(): sorter index out of range", 0);
 }
 
 Tensor bucketize(Args& a) {

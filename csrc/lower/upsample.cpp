@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lower/fixed_point.h"
 #include "lower/nn_util.h"
 
 namespace tiny::lower {
@@ -47,9 +48,10 @@ Tensor cubic_far(const Tensor& t) {
   return ((t * A - constant(t.dtype(), 5 * A)) * t + 8 * A) * t - constant(t.dtype(), 4 * A);
 }
 
-std::vector<Tap> smooth_taps(const Axis& x, bool cubic, bool align_corners, size_t ndim, size_t at, DType acc) {
+/// Weights are kept in type `kept`.
+std::vector<Tap> smooth_taps(const Axis& x, bool cubic, bool align_corners, size_t ndim, size_t at, DType acc, DType kept) {
   Tensor o = iota_along(ndim, at, x.out);
-  if (x.in == x.out && (align_corners || x.scale <= 0 || x.scale == 1)) return {{o, Tensor()}};
+  if (x.in == x.out && (!cubic || align_corners || x.scale <= 0 || x.scale == 1)) return {{o, Tensor()}};
   Tensor scale = constant(acc, ratio(x, align_corners)), f = o.cast(acc);
   Tensor source = align_corners ? f * scale : (f + 0.5) * scale - constant(acc, 0.5);
   if (!cubic) source = maximum(source, constant(acc, 0.0));
@@ -57,24 +59,24 @@ std::vector<Tap> smooth_taps(const Axis& x, bool cubic, bool align_corners, size
   Tensor one = constant(acc, 1.0);
   if (!cubic) {
     Tensor first = clamp_index(i, x.in), second = minimum(first + index_constant(1), index_constant(x.in - 1));
-    t = minimum(maximum(source - first.cast(acc), constant(acc, 0.0)), one);
-    return {{first, one - t}, {second, t}};
+    t = rounded(minimum(maximum(source - first.cast(acc), constant(acc, 0.0)), one), kept);
+    return {{first, rounded(one - t, kept)}, {second, t}};
   }
   Tensor weights[] = {cubic_far(t + 1.0), cubic_near(t), cubic_near(one - t), cubic_far(constant(acc, 2.0) - t)};
   std::vector<Tap> taps;
-  for (int k = 0; k < 4; ++k) taps.push_back({clamp_index(i + index_constant(k - 1), x.in), weights[k]});
+  for (int k = 0; k < 4; ++k) taps.push_back({clamp_index(i + index_constant(k - 1), x.in), rounded(weights[k], kept)});
   return taps;
 }
 
 /// For every combination of taps: flat position in a plane and weight (undefined: 1), both [1, O..].
-std::vector<Tap> combined_taps(const std::vector<Axis>& axes, Kind kind, bool align_corners, DType acc) {
+std::vector<Tap> combined_taps(const std::vector<Axis>& axes, Kind kind, bool align_corners, DType acc, DType kept) {
   std::vector<Tap> all{{Tensor(), Tensor()}};
   int64_t stride = 1;
   for (size_t d = axes.size(); d-- > 0;) {
     size_t ndim = axes.size() + 1;
     bool nearest = kind == Kind::Nearest || kind == Kind::NearestExact;
     std::vector<Tap> taps = nearest ? nearest_taps(axes[d], kind == Kind::NearestExact, ndim, d + 1, acc)
-                                    : smooth_taps(axes[d], kind == Kind::Cubic, align_corners, ndim, d + 1, acc);
+                                    : smooth_taps(axes[d], kind == Kind::Cubic, align_corners, ndim, d + 1, acc, kept);
     std::vector<Tap> next;
     for (const Tap& t : taps)
       for (const Tap& x : all) {
@@ -99,11 +101,25 @@ std::vector<Axis> read_axes(Args& a, const Dims& in, const Dims& out, int scales
   return axes;
 }
 
-Tensor from_accumulator(const Tensor& y, DType d) {
-  if (!is_int(d)) return y.cast(d);
-  Tensor r = y.unary(Op::ROUND);
-  if (d == DType::u8) r = minimum(maximum(r, constant(r.dtype(), 0.0)), constant(r.dtype(), 255.0));
-  return r.cast(d);
+/// The CPU keeps weights in the input's type, but those of small bilinear results, for which it has a kernel of its own.
+DType weights_dtype(DType d, Kind kind, const Dims& out) {
+  bool small = kind == Kind::Linear && out.size() == 2 && out[0] + out[1] <= 128;
+  return small ? compute_dtype(d) : d;
+}
+
+/// The last dimension first, each to bytes.
+Tensor upsample_bytes(const Tensor& x, const std::vector<Axis>& axes, bool cubic, bool align_corners, const Dims& sizes) {
+  Tensor y = x.cast(DType::i32);
+  int64_t rows = x.size(0) * x.size(1), columns = 1;
+  for (size_t d = 0; d < axes.size(); ++d) rows *= axes[d].in;
+  for (size_t d = axes.size(); d-- > 0;) {
+    const Axis& axis = axes[d];
+    rows /= axis.in;
+    const ByteAxis bytes{axis.in, axis.out, ratio(axis, align_corners), align_corners, cubic};
+    if (axis.in != axis.out) y = interpolated_bytes(y.reshape({rows, axis.in, columns}), bytes);
+    columns *= axis.out;
+  }
+  return y.cast(DType::u8).reshape(sizes);
 }
 
 Tensor upsample(Args& a, Kind kind, bool align_corners, int scales) {
@@ -114,17 +130,20 @@ Tensor upsample(Args& a, Kind kind, bool align_corners, int scales) {
     fail(ErrorKind::Runtime, fmt::format("It is expected input_size equals to {}, but got size {}", n + 2, x.dim()));
   Dims in(x.sizes().begin() + 2, x.sizes().end()), sizes{x.size(0), x.size(1)};
   sizes.append(out.begin(), out.end());
+  bool smooth = kind == Kind::Linear || kind == Kind::Cubic;
+  if (x.dtype() != DType::u8 || (smooth && n != 2)) require_float(a, x.dtype());
   if (x.size(0) * x.size(1) == 0) return zeros(sizes, x.dtype());
   DType acc = is_float(x.dtype()) ? compute_dtype(x.dtype()) : DType::f32;
   std::vector<Axis> axes = read_axes(a, in, out, scales);
+  if (smooth && is_int(x.dtype())) return upsample_bytes(x, axes, kind == Kind::Cubic, align_corners, sizes);
   Tensor plane = iota_along(n + 1, 0, x.size(0) * x.size(1), product(in)), y;
-  for (const Tap& t : combined_taps(axes, kind, align_corners, acc)) {
+  for (const Tap& t : combined_taps(axes, kind, align_corners, acc, weights_dtype(x.dtype(), kind, out))) {
     Tensor v = gather_flat(x, plane + t.index);
     if (!t.weight.defined()) return v.reshape(sizes);  // the only tap
     v = v.cast(acc) * t.weight;
     y = y.defined() ? y + v : v;
   }
-  return from_accumulator(y, x.dtype()).reshape(sizes);
+  return y.cast(x.dtype()).reshape(sizes);
 }
 
 Tensor upsample_backward(Args& a, Kind kind, bool align_corners, int scales) {
@@ -141,7 +160,7 @@ Tensor upsample_backward(Args& a, Kind kind, bool align_corners, int scales) {
     fail(ErrorKind::Runtime,
          fmt::format("Expected grad_output to have size {} behind batch and channels, got {}", sizes_text(out), sizes_text(g.sizes())));
   Tensor plane = iota_along(out.size() + 1, 0, planes, inside), grad = g.cast(acc).reshape(full_shape), r = zeros({planes * inside}, acc);
-  for (const Tap& t : combined_taps(axes, kind, align_corners, acc)) {
+  for (const Tap& t : combined_taps(axes, kind, align_corners, acc, acc)) {
     Tensor source = t.weight.defined() ? grad * t.weight : grad;
     r = scatter_flat(r, (plane + t.index).expand(full_shape).reshape(shape), source.reshape(shape), Op::ADD);
   }

@@ -189,7 +189,7 @@ class RandomGraph {
       }
       case 20: {
         if (t.dim() != 1 || t.dtype() == DType::bool_) return {};
-        Tensor index = checked_index(leaf(Dims{1 + below(9)}, DType::i32).unary(Op::ABS).cast(DType::i64), 64, "test");
+        Tensor index = checked_index(leaf(Dims{1 + below(9)}, DType::i32).unary(Op::ABS).cast(DType::i64), 64, "test: {} of {}");
         Tensor in_range = binary(Op::MOD, index, constant(DType::i64, t.numel()));
         if (below(2)) return gather_flat(t, in_range);
         Tensor src = leaf(in_range.sizes(), t.dtype());

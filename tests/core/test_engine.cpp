@@ -6,6 +6,10 @@
 namespace tiny {
 namespace {
 
+std::string out_of_bounds(const char* op) {
+  return std::string("IndexError: ") + op + ": index {} is out of bounds for dimension with size {}";
+}
+
 TEST(Engine, AllocatesWhatItNeedsAndGivesItBack) {
   Device& cpu = device(0);
   GraphLock lock;
@@ -65,7 +69,7 @@ TEST(Engine, AnIndexOutOfBoundsPoisonsWhatDependsOnIt) {
   {
     GraphLock lock;
     Tensor table = iota(5).cast(DType::f32), index = iota(4) + 3.0;
-    bad.write(Dims{4}, Dims{1}, 0, gather_flat(table, checked_index(index, 5, "take")));
+    bad.write(Dims{4}, Dims{1}, 0, gather_flat(table, checked_index(index, 5, out_of_bounds("take"))));
     good.write(Dims{4}, Dims{1}, 0, iota(4).cast(DType::f32));
   }
   float v[4];
@@ -92,9 +96,10 @@ TEST(Engine, FaultsOfTwoChecksAreNotMixed) {
     {
       GraphLock lock;
       Tensor i = iota(kMany), table = iota(5).cast(DType::f32), other = iota(7).cast(DType::f32) * 2.0;
-      Tensor a = gather_flat(table, checked_index(i + 5.0, 5, "first")), b = gather_flat(other, checked_index(i + 200000.0, 7, "second"));
+      Tensor a = gather_flat(table, checked_index(i + 5.0, 5, out_of_bounds("first")));
+      Tensor b = gather_flat(other, checked_index(i + 200000.0, 7, out_of_bounds("second")));
       Tensor third = turn % 2 ? i + constant(kIndex, huge) : binary(Op::MOD, i, constant(kIndex, int64_t{5}));
-      Tensor c = gather_flat(table, checked_index(third, 5, "third"));
+      Tensor c = gather_flat(table, checked_index(third, 5, out_of_bounds("third")));
       s.write(Dims{kMany}, Dims{1}, 0, turn % 3 ? a + b + c : b + a + c);
     }
     std::string what;
@@ -123,7 +128,7 @@ TEST(Engine, ACheckStaysWhenWhatNeededItsValueFoldsAway) {
     Storage s(cpu, 16);
     {
       GraphLock lock;
-      Tensor value = form(checked_index(index, 5, "take"));
+      Tensor value = form(checked_index(index, 5, out_of_bounds("take")));
       s.write(value.sizes(), contiguous_strides(value.sizes()), 0, value);
     }
     float v[4];

@@ -14,6 +14,10 @@ using testing::Value;
 using testing::value_of;
 using Numbers = std::vector<double>;
 
+std::string out_of_bounds(const char* op) {
+  return std::string("IndexError: ") + op + ": index {} is out of bounds for dimension with size {}";
+}
+
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Tensor counting(GraphEval& e, Dims sizes, DType d = DType::f32) {
@@ -200,17 +204,17 @@ TEST(Index, CatByChoiceAndByWrites) {
 TEST(Index, ChecksTheUsersIndex) {
   GraphEval e;
   Tensor x = counting(e, {5}), i = e.leaf(value_of(DType::i32, {-1, 0, 4}), {3});
-  EXPECT_EQ(e.run(gather_flat(x, checked_index(i, 5, "take"))).numbers(), (Numbers{4, 0, 4}));
+  EXPECT_EQ(e.run(gather_flat(x, checked_index(i, 5, out_of_bounds("take")))).numbers(), (Numbers{4, 0, 4}));
   EXPECT_TRUE(e.faults.empty());
   Tensor bad = e.leaf(value_of(DType::i64, {2, -6}), {2});
-  EXPECT_EQ(e.run(gather_flat(x, checked_index(bad, 5, "take"))).numbers(), (Numbers{2, 0}));
+  EXPECT_EQ(e.run(gather_flat(x, checked_index(bad, 5, out_of_bounds("take")))).numbers(), (Numbers{2, 0}));
   ASSERT_EQ(e.faults.size(), 1u);
-  EXPECT_EQ(e.faults[0].text, "take: index {} is out of bounds for dimension with size {}");
+  EXPECT_EQ(e.faults[0].text, "IndexError: take: index {} is out of bounds for dimension with size {}");
   EXPECT_EQ(e.faults[0].value, -6);
   EXPECT_EQ(e.faults[0].limit, 5);
-  e.run(checked_index(i, 5, "take", false));
+  e.run(checked_index(i, 5, out_of_bounds("take"), false));
   EXPECT_EQ(e.faults.back().value, -1);
-  e.run(gather_flat(zeros({0}, DType::f32), checked_index(i, 0, "take")));
+  e.run(gather_flat(zeros({0}, DType::f32), checked_index(i, 0, out_of_bounds("take"))));
   EXPECT_EQ(e.faults.size(), 5u);
 }
 

@@ -82,6 +82,66 @@ def test_at_the_next_read(name):
     assert (torch.ones(2, device=D) + 1).tolist() == [2, 2], "the device works on"
 
 
+T = lambda d, *v: torch.tensor(list(v), device=d)  # noqa: E731
+LATE = {  # what the CPU raises, the device raises at the next read: the same class, the CPU's words within its own
+    "index": lambda d: ONE(d, 3, 4)[T(d, -9)],
+    "index_put_": lambda d: ONE(d, 3).index_put_((T(d, 7),), ONE(d, 1)),
+    "index_select": lambda d: ONE(d, 3).index_select(0, T(d, 5)),
+    "gather": lambda d: ONE(d, 3, 4).gather(1, T(d, 9).reshape(1, 1)),
+    "scatter": lambda d: ONE(d, 3, 4).scatter(0, T(d, 5).reshape(1, 1), 1.0),
+    "scatter_add": lambda d: ONE(d, 3, 4).scatter_add(1, T(d, -3).reshape(1, 1), ONE(d, 3, 4)),
+    "scatter_reduce": lambda d: ONE(d, 3, 4).scatter_reduce(1, T(d, 9).reshape(1, 1), ONE(d, 3, 4), "sum"),
+    "index_add": lambda d: ONE(d, 3, 4).index_add(0, T(d, 5), ONE(d, 1, 4)),
+    "index_add of a vector": lambda d: ONE(d, 3).index_add(0, T(d, 5), ONE(d, 1)),
+    "index_copy": lambda d: ONE(d, 3, 4).index_copy(1, T(d, 9), ONE(d, 3, 1)),
+    "index_fill": lambda d: ONE(d, 3, 4).index_fill(1, T(d, -9), 0.0),
+    "index_reduce": lambda d: ONE(d, 3, 4).index_reduce(0, T(d, 5), ONE(d, 1, 4), "prod"),
+    "take": lambda d: ONE(d, 3, 4).take(T(d, 99)),
+    "put_": lambda d: ONE(d, 3, 4).put_(T(d, -99), ONE(d, 1)),
+    "embedding": lambda d: F.embedding(T(d, -1), ONE(d, 3, 4)),
+    "embedding_bag": lambda d: F.embedding_bag(T(d, 5), ONE(d, 3, 4), T(d, 0), mode="max"),
+    "nll_loss": lambda d: F.nll_loss(ONE(d, 3, 4), T(d, 0, 4, 1)),
+    "one_hot": lambda d: F.one_hot(T(d, 3), 2),
+    "one_hot below": lambda d: F.one_hot(T(d, 1, -3), 2),
+    "masked_scatter_": lambda d: ONE(d, 3).masked_scatter_(ONE(d, 3) > 0, ONE(d, 2)),
+    "searchsorted": lambda d: torch.searchsorted(T(d, 1, 2, 3), T(d, 2), sorter=T(d, 0, 1, 9)),
+    "max_unpool2d": lambda d: F.max_unpool2d(ONE(d, 1, 1, 2, 2), T(d, 99, 0, 0, 0).reshape(1, 1, 2, 2), 2),
+    "multinomial": lambda d: torch.multinomial(T(d, -1.0, 2.0), 1),
+    "multinomial, often": lambda d: torch.multinomial(T(d, -1.0, 2.0), 5, replacement=True),
+    "multinomial of infinity": lambda d: torch.multinomial(T(d, float("inf"), 2.0), 5, replacement=True),
+    "multinomial of nothing": lambda d: torch.multinomial(T(d, 0.0, 0.0), 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", LATE)
+def test_late_errors_are_the_cpus(name):
+    with pytest.raises((IndexError, RuntimeError)) as expected:
+        LATE[name]("cpu")
+    result = LATE[name](D)  # no error yet
+    with pytest.raises(expected.type) as actual:
+        result.cpu()
+    words = str(expected.value).split("\n")[0].removeprefix("index_copy_(): ")
+    assert type(actual.value) is expected.type and words in str(actual.value)
+
+
+NOW = {
+    "one_hot's least class": lambda d: F.one_hot(T(d, 1, -3)),
+    "one_hot of no class": lambda d: F.one_hot(T(d, 1), 0),
+    "one_hot of floats": lambda d: F.one_hot(T(d, 1.0)),
+    "one_hot of nothing": lambda d: F.one_hot(torch.zeros(0, dtype=torch.int64, device=d)),
+    "roll of a number": lambda d: torch.roll(torch.tensor(1.0, device=d), 1, 0),
+    "arange in no steps": lambda d: torch.arange(0, 5, 0, device=d),
+    "arange in steps that an integer cannot hold": lambda d: torch.arange(0, 64, 0.5, out=torch.zeros(0, dtype=torch.int64, device=d)),
+    "multinomial's out": lambda d: torch.multinomial(ONE(d, 3), 1, out=ONE(d, 1)),
+}
+
+
+@pytest.mark.parametrize("name", NOW)
+def test_errors_of_values_at_the_call(name):
+    raises_like_cpu(NOW[name])
+
+
 def test_synchronize_raises_too():
     torch.ones(3, device=D)
     kept = torch.arange(5., device=D)[torch.tensor([9], device=D)]

@@ -149,8 +149,3 @@ def test_custom_operator_with_only_a_cpu_kernel():
     library.impl("twice", lambda x: x * 2, "CPU")
     x = torch.arange(3.)
     same(torch.ops.tiny_test.twice(x.to(D)), x * 2)
-
-
-def test_sparse_is_refused_clearly():
-    with pytest.raises((NotImplementedError, RuntimeError), match="(?i)sparse"):
-        torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.ones(2), (2,), device=D).coalesce()

@@ -226,3 +226,28 @@ def test_positions_of_rows_are_not_stored(name):
     write()
     torch.tiny.synchronize()
     assert torch.tiny.max_memory_allocated() - before < source.numel() * 4
+
+
+def test_one_hot(no_fallback):
+    for x in (torch.tensor([0, 2, 1]), torch.tensor(1), torch.randint(0, 5, (3, 2, 4)), torch.zeros(0, 3, dtype=torch.int64)):
+        if x.numel():
+            compare(lambda x: F.one_hot(x), x, backward=False)
+        compare(lambda x: F.one_hot(x, 7), x, backward=False)
+        assert F.one_hot(x.to(D), 7).dtype == torch.int64
+
+
+def test_searchsorted_with_a_sorter():
+    x, v = torch.randn(3, 8), torch.randn(3, 5)
+    compare(lambda x, s, v: torch.searchsorted(x, v, sorter=s), x, x.argsort(-1), v, backward=False)
+    compare(lambda x, s, v: torch.searchsorted(x, v, sorter=s), x[:, :0], x[:, :0].argsort(-1), v, backward=False)
+
+
+def test_index_fill_takes_negative_indices():
+    compare(lambda x, i: x.index_fill(1, i, 5.0), torch.zeros(3, 4), torch.tensor([-1, 0]), backward=False)
+
+
+def test_roll_keeps_the_memory_format():
+    x = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    for shifts, dims in ((1, 2), ((1, -2), (1, 3)), (3, None)):
+        a, b = torch.roll(x, shifts, dims), torch.roll(x.to(D), shifts, dims)
+        assert torch.equal(a, b.cpu()) and a.stride() == b.stride()

@@ -5,7 +5,7 @@
 
 namespace tiny {
 
-enum class ErrorKind { Value, Type, Index, Runtime, OutOfMemory, NotImplemented, Compile };
+enum class ErrorKind { Value, Type, Index, Runtime, Argument, OutOfMemory, NotImplemented, Compile };
 
 /// A fault that the caller can act on. csrc turns it into the torch exception of the same kind, in one place.
 class Error : public std::runtime_error {

@@ -17,11 +17,12 @@ void Faults::look(const ErrorRecord& record, uint64_t last) {
   uint64_t from = std::exchange(unchecked_from_, 0);
   if (!record.fault) return;
   std::string text = check_text(record.fault);
+  const ErrorKind kind = take_check_kind(&text);
   for (int64_t number : {record.value, record.limit}) {  // the text names the index first, then the limit
     size_t at = text.find("{}");
     if (at != std::string::npos) text.replace(at, 2, std::to_string(number));
   }
-  faults_.push_back({from, last, false, check_kind(text), text});
+  faults_.push_back({from, last, false, kind, text});
 }
 
 void Faults::queue_failed(const Error& error, uint64_t last) {

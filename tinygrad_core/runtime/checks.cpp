@@ -39,8 +39,11 @@ std::string check_text(int64_t number) {
   return found == t.by_number.end() ? "" : found->second;
 }
 
-ErrorKind check_kind(const std::string& text) {
-  return text.find("out of bounds") != std::string::npos ? ErrorKind::Index : ErrorKind::Runtime;
+ErrorKind take_check_kind(std::string* text) {
+  constexpr std::string_view prefix = "IndexError: ";
+  if (!text->starts_with(prefix)) return ErrorKind::Runtime;
+  text->erase(0, prefix.size());
+  return ErrorKind::Index;
 }
 
 void add_check_text(int64_t number, std::string text) {

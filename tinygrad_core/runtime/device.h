@@ -55,8 +55,8 @@ struct ErrorRecord { int64_t fault = 0, value = 0, limit = 0, unused = 0; };
 /// every number made in this process and for those that kernels read from the disk cache were made with; else "".
 int64_t check_number(const Record* r);
 std::string check_text(int64_t number);
-/// The kind of the Error for a CHECK that failed: Index for what is out of bounds, else Runtime.
-ErrorKind check_kind(const std::string& text);
+/// The kind of the Error for a CHECK that failed, taken off the front of its text: Index or Runtime (tensor.h, check()).
+ErrorKind take_check_kind(std::string* text);
 
 struct MemoryStats {
   int64_t allocated = 0, reserved = 0, peak_allocated = 0, peak_reserved = 0;      // bytes now and at most

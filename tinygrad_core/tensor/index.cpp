@@ -99,15 +99,15 @@ Tensor without_repeats(const Tensor& x) {
 }
 }  // namespace
 
-Tensor checked_index(const Tensor& index, int64_t limit, std::string_view op, bool allow_negative) {
+Tensor checked_index(const Tensor& index, int64_t limit, std::string text, bool allow_negative) {
   TINY_ASSERT(is_int(index.dtype()), "an index is an integer");
   if (Tensor narrow = without_repeats(index); narrow.numel() < index.numel())
-    return checked_index(narrow, limit, op, allow_negative).expand(index.sizes());
+    return checked_index(narrow, limit, std::move(text), allow_negative).expand(index.sizes());
   Tensor i = index.cast(kIndex);
   if (i.numel() == 0) return i;
   Tensor low = constant(kIndex, allow_negative ? -limit : int64_t{0}), end = constant(kIndex, limit);
   Tensor ok = binary(Op::AND, ge(i, low), lt(i, end));
-  Tensor checked = check(i, ok, fmt::format("{}: index {{}} is out of bounds for dimension with size {{}}", op), limit);
+  Tensor checked = check(i, ok, std::move(text), limit);
   if (!allow_negative) return checked;
   return where(lt(checked, constant(kIndex, int64_t{0})), checked + end, checked);
 }

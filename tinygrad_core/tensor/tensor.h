@@ -101,11 +101,10 @@ Dims broadcast_sizes(const Dims& a, const Dims& b);        // throws Error(Value
 
 // ---- joining, indexing
 Tensor cat(std::span<const Tensor> parts, int64_t d);
-/// `index` (any integer dtype; negative counts from the end) checked against `limit` and made i64 in 0..limit-1. `op` names the operator in
-/// the error, raised at the next read: "index 7 is out of bounds for dimension 0 with size 5".
-Tensor checked_index(const Tensor& index, int64_t limit, std::string_view op, bool allow_negative = true);
+/// `index` (any integer dtype; negative counts from the end) checked against `limit` and made i64 in 0..limit-1; `text` as in check().
+Tensor checked_index(const Tensor& index, int64_t limit, std::string text, bool allow_negative = true);
 /// `value` where `ok` (bool, same sizes) holds, else 0 and an error at the next read: `text`, in which {} stands for the value, then
-/// the limit.
+/// the limit. A text that begins with "IndexError: " raises that kind, without these words; others raise Runtime.
 Tensor check(const Tensor& value, const Tensor& ok, std::string text, int64_t limit);
 /// out[i...] = x.flat[index[i...]], index i64 within bounds.
 Tensor gather_flat(const Tensor& x, const Tensor& index);

@@ -101,7 +101,7 @@ at::Tensor result_by_columns(const lower::Complex& value, c10::DeviceIndex index
   const auto sizes = int_array(value.re.sizes());
   const auto strides = at::native::batched_matrix_contiguous_strides(sizes, /*f_contig=*/true);
   at::Tensor out = make_empty_strided(sizes, strides, torch_dtype(value), index);
-  write(out, value);
+  write_resolved(out, value);
   return out;
 }
 

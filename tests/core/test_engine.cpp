@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
+#include "tensor/linalg.h"
 
 namespace tiny {
 namespace {
@@ -151,6 +152,53 @@ TEST(Engine, ACheckStaysWhenWhatNeededItsValueFoldsAway) {
     EXPECT_TRUE(raises(iota(4) + 3.0, form));
     EXPECT_FALSE(raises(iota(4) + 1.0, form));
   }
+}
+
+/// [[1, 2], [3, 1]] - 1 = [[0, 1], [2, 0]]: its rows trade places, and its factors are [[2, 0], [0, 1]].
+linalg::Lu decomposed_antidiagonal() {
+  Tensor m = iota(2).reshape({2, 1}), n = iota(2).reshape({1, 2});
+  Tensor a = where(eq(m, n), constant(DType::i64, int64_t{1}), m + constant(DType::i64, int64_t{2})).cast(DType::f64);
+  return linalg::lu(a - 1.0);
+}
+
+TEST(Engine, ABuiltinGivesSeveralResults) {
+  Device& cpu = device(0);
+  Storage factors(cpu, 32), again(cpu, 32), pivots(cpu, 8), twice(cpu, 32);
+  {
+    GraphLock lock;
+    linalg::Lu r = decomposed_antidiagonal();
+    factors.write(Dims{2, 2}, Dims{1, 2}, 0, r.factors);  // column by column, as they are
+    again.write(Dims{2, 2}, Dims{2, 1}, 0, r.factors);
+    twice.write(Dims{2, 2}, Dims{2, 1}, 0, r.factors * 2.0 + r.pivots.reshape({2, 1}).cast(DType::f64));
+    pivots.write(Dims{2}, Dims{1}, 0, r.pivots);
+    factors.write(Dims{1}, Dims{1}, 3, full(Dims{1}, constant(DType::f64, 7.0)));  // over its last element
+  }
+  double f[4];
+  int32_t p[2];
+  factors.copy_out(f, 0, 32);
+  EXPECT_EQ(std::vector<double>(f, f + 4), (std::vector<double>{2, 0, 0, 7}));
+  again.copy_out(f, 0, 32);
+  EXPECT_EQ(std::vector<double>(f, f + 4), (std::vector<double>{2, 0, 0, 1}));
+  twice.copy_out(f, 0, 32);
+  EXPECT_EQ(std::vector<double>(f, f + 4), (std::vector<double>{6, 2, 2, 4}));
+  pivots.copy_out(p, 0, 8);
+  EXPECT_EQ(p[0], 2);
+  EXPECT_EQ(p[1], 2);
+}
+
+TEST(Engine, ResultsOfABuiltinThatNobodyReadsNeedNoStorage) {
+  Device& cpu = device(0);
+  Storage info(cpu, 4), pivots(cpu, 8);
+  {
+    GraphLock lock;
+    info.write(Dims{}, Dims{}, 0, decomposed_antidiagonal().info);
+    pivots.write(Dims{2}, Dims{1}, 0, decomposed_antidiagonal().pivots + constant(DType::i32, int64_t{1}));
+  }
+  int32_t i = -1, p[2];
+  info.copy_out(&i, 0, 4);
+  pivots.copy_out(p, 0, 8);
+  EXPECT_EQ(i, 0);
+  EXPECT_EQ(p[0], 3);
 }
 
 TEST(Engine, ALongChainNeitherOverflowsNorSlowsDown) {

@@ -160,8 +160,9 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
                                                                 "aten::cumsum.out", "aten::cumprod.out"};
     if (of_output.count(p.name)) p.dtype_of_output = s.argumentIndexWithName("dtype").value();
   }
-  static const std::unordered_set<std::string_view> by_columns{"aten::_cholesky_solve_helper", "aten::geqrf", "aten::linalg_householder_product",
-                                                               "aten::linalg_solve_triangular", "aten::ormqr"};
+  static const std::unordered_set<std::string_view> by_columns{"aten::_cholesky_solve_helper", "aten::geqrf",
+                                                               "aten::linalg_householder_product", "aten::linalg_solve_triangular",
+                                                               "aten::ormqr"};
   p.by_columns = by_columns.count(s.name()) != 0;
   if (const auto check = s.argumentIndexWithName("check_errors"); check && !p.targets.empty()) {
     p.check_errors = *check;

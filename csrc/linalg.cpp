@@ -55,9 +55,9 @@ at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor&
   return deliver("cholesky_inverse", checked_cholesky_inverse(self, upper), out, self.scalar_type());
 }
 
-/// The exponential of matrices: halved until its Taylor polynomial of degree 20 is exact to the last bit, then squared as often. The polynomial
-/// in x^5 (Paterson, Stockmeyer) takes seven products. Source of the bounds on the 1-norm: A. Al-Mohy, N. Higham, Computing the Action of the
-/// Matrix Exponential, SIAM J. Sci. Comput. 33 (2011), table 3.1, m = 20.
+/// The exponential of matrices: halved until its Taylor polynomial of degree 20 is exact to the last bit, then squared as often. The
+/// polynomial in x^5 (Paterson, Stockmeyer) takes seven products. Source of the bounds on the 1-norm: A. Al-Mohy, N. Higham, Computing the
+/// Action of the Matrix Exponential, SIAM J. Sci. Comput. 33 (2011), table 3.1, m = 20.
 at::Tensor matrix_exp(const at::Tensor& self) {
   at::native::squareCheckInputs(self, "linalg.matrix_exp");
   at::native::checkFloatingOrComplex(self, "linalg.matrix_exp");

@@ -67,7 +67,8 @@ std::vector<const VectorKernels<T>*> sets() {
   std::vector<const VectorKernelSet*> all{&kKernelsAny};
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) all.push_back(&kKernelsAvx2);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) all.push_back(&kKernelsAvx512);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    all.push_back(&kKernelsAvx512);
 #endif
   std::vector<const VectorKernels<T>*> out;
   for (auto* s : all)
@@ -224,7 +225,8 @@ TYPED_TEST(Linalg, SystemsFromLu) {
       builtin_lu_solve(buffers, nullptr, ints, device(0));
       for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < 4; ++j)
-          expect_near<T>(sum(n, [&](int64_t p) { return Real(adjoint ? a(p, i) : a(i, p)) * x(p, j); }), b(i, j), 20 * static_cast<Real>(n), "a x");
+          expect_near<T>(sum(n, [&](int64_t p) { return Real(adjoint ? a(p, i) : a(i, p)) * x(p, j); }), b(i, j),
+                         20 * static_cast<Real>(n), "a x");
     }
 }
 

@@ -63,7 +63,9 @@ def test_unary_special_values(name, dtype):
 def test_activation_special_values(f):
     x = torch.tensor([v for v in SPECIAL if math.isfinite(v) and abs(v) < 1e20]).requires_grad_()
     compare(f, x)
-    compare(f, special(), backward=False)
+    # with AVX-512, PyTorch's CPU kernel of gelu makes NaN of infinity
+    y = torch.tensor([v for v in SPECIAL if v != math.inf]) if f is F.gelu else special()
+    compare(f, y, backward=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])

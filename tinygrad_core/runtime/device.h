@@ -34,7 +34,7 @@ struct Launch {
   size_t bytes = 0;
   int first_buffer = 0, first_scalar = 0;  // into Submission::buffers, ::scalars
   const int64_t* ints = nullptr;
-  std::span<const int64_t> nbytes;         // a builtin's buffers: their sizes; a device with memory of its own takes them to the host and back
+  std::span<const int64_t> nbytes;         // a builtin's buffers: their sizes; a device with its own memory takes them to the host and back
   int results = 0;                         // a builtin's first buffers, which it writes
   int batch = 0;                           // consecutive launches with one batch number do not depend on each other
 };

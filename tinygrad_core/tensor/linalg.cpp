@@ -8,8 +8,8 @@ namespace {
 
 using detail::call;
 
-/// Matrices as a builtin gets them: a dense value, and whether they lie in it row by row. Those that a transposition makes dense lie column by
-/// column; all others are dense as they are, or are made so.
+/// Matrices as a builtin gets them: a dense value, and whether they lie in it row by row. Those that a transposition makes dense lie column
+/// by column; all others are dense as they are, or are made so.
 struct Operand {
   Tensor value;
   bool by_rows;
@@ -80,7 +80,8 @@ Cholesky cholesky(const Tensor& a, bool upper) {
   Dims info = sizes_like(a, 2, {});
   if (a.numel() == 0) return {zeros(a.sizes(), a.dtype()), zeros(info, DType::i32)};
   Operand x = operand(a);
-  auto r = call(BuiltinName::cholesky, {x.value}, {batch_of(a), n, code(a), upper, x.by_rows}, {{a.dtype(), columns(a, n, n)}, {DType::i32, info}});
+  auto r = call(BuiltinName::cholesky, {x.value}, {batch_of(a), n, code(a), upper, x.by_rows},
+                {{a.dtype(), columns(a, n, n)}, {DType::i32, info}});
   return {from_columns(r[0]), r[1]};
 }
 
@@ -134,7 +135,8 @@ Tensor householder_apply(const Tensor& factors, const Tensor& tau, const Tensor&
   if (c.numel() == 0 || tau.numel() == 0) return c;
   Operand y = operand(c);
   Dims ints{batch_of(c), factors.size(-2), factors.size(-1), tau.size(-1), m, n, code(c), left, transpose, y.by_rows};
-  return from_columns(call(BuiltinName::householder_apply, {factors.transpose(-2, -1), tau, y.value}, ints, {{c.dtype(), columns(c, m, n)}})[0]);
+  auto r = call(BuiltinName::householder_apply, {factors.transpose(-2, -1), tau, y.value}, ints, {{c.dtype(), columns(c, m, n)}});
+  return from_columns(r[0]);
 }
 
 }  // namespace tiny::linalg

@@ -1,6 +1,6 @@
-// Dense linear algebra on the last two dimensions of f32 and f64, as LAPACK has it; all dimensions before them are a batch. Operands of one call
-// have the same batch. Results that are matrices lie column by column: their value is a transposed VIEW, so that nothing moves where it is
-// written to memory with such strides. All may be empty.
+// Dense linear algebra on the last two dimensions of f32 and f64, as LAPACK has it; all dimensions before them are a batch. Operands of one
+// call have the same batch. Results that are matrices lie column by column: their value is a transposed VIEW, so that nothing moves where
+// it is written to memory with such strides. All may be empty.
 #pragma once
 #include "tensor/tensor.h"
 
@@ -22,8 +22,8 @@ struct Triangle {
 /// a x = b, or x a = b. The other half of a is not read.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, Triangle t, bool left = true);
 
-/// l l^T = a, of whose lower triangle alone is read; or, of upper triangles, l^T l = a. info i32 [..]: number from 1 of the first leading block
-/// that is not positive definite, or 0.
+/// l l^T = a, of whose lower triangle alone is read; or, of upper triangles, l^T l = a. info i32 [..]: number from 1 of the first leading
+/// block that is not positive definite, or 0.
 struct Cholesky {
   Tensor factor, info;
 };

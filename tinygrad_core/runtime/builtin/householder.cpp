@@ -1,5 +1,5 @@
-// Householder reflections H = I - tau v v^T, v with 1 in its first place, as LAPACK's geqrf leaves them: v below the diagonal of column after
-// column. Blocks of kBlock reflections are applied at once, as I - V T V^T.
+// Householder reflections H = I - tau v v^T, v with 1 in its first place, as LAPACK's geqrf leaves them: v below the diagonal of column
+// after column. Blocks of kBlock reflections are applied at once, as I - V T V^T.
 // Source: R. Schreiber, C. Van Loan, A storage-efficient WY representation for products of Householder transformations,
 // SIAM J. Sci. Stat. Comput. 10 (1989); signs as LAPACK's larfg.
 #include <limits>

@@ -142,6 +142,7 @@ class Call {
     complex_ = survey.complex || !plan_.row->lowering;
     if (complex_ && !takes_complex()) return run_on_cpu(op_, stack_, "complex numbers");
     index_ = survey.index;
+    if (plan_.fills_mask) refuse_complex_value();
     if (plan_.index_put && done_by_mask()) return;
     if (survey.indices) prepare_indices(plan_, stack_->data() + stack_->size() - count_, count_);
     if (plan_.fills_shared && done_where_places_are_shared()) return;
@@ -176,6 +177,14 @@ class Call {
       if (v.isTensor() && v.toTensor().defined()) (v.toTensor().is_complex() ? complex : real) += 1;
     }
     return complex == 0 || real == 0;
+  }
+
+  /// masked_fill(self, mask, value): PyTorch's words for a complex value and real self.
+  void refuse_complex_value() const {
+    const Arguments a = arguments();
+    const bool is_complex = a[2].isTensor() ? a[2].toTensor().is_complex() : a[2].isComplexDouble();
+    const at::Tensor& self = a[0].toTensor();
+    if (is_complex && !self.is_complex()) at::scalar_tensor(c10::complex<double>(0, 1), self.options().device(c10::kCPU));  // throws
   }
 
   /// _index_put_impl_(self, indices, values, accumulate, unsafe) with one mask and one value.

@@ -69,6 +69,7 @@ struct Plan {
   bool by_columns = false;          // its first result is matrices that lie column by column
   int check_errors = -1;            // the argument that asks for an exception when `info`, the last out= argument, is not 0
   std::string name_in_errors;       // of such an operator
+  bool fills_mask = false;          // masked_fill: the value becomes self's dtype, which it must be able to
   bool index_put = false;           // _index_put_impl_: one mask with one value needs no positions
   bool fills_shared = false;        // may write to a tensor whose elements share places
 };

@@ -171,6 +171,7 @@ Plan make_plan(const Row& row, const c10::OperatorHandle& op) {
   }
   p.apart_in_itself = p.pointwise || (p.apart_from >= 0 && !p.targets.empty() && !resized_first.count(p.name));
   p.index_put = p.name == "aten::_index_put_impl_";
+  p.fills_mask = s.name().starts_with("aten::masked_fill");
   p.fills_shared = p.index_put || p.name.starts_with("aten::masked_fill_.") || p.name.starts_with("aten::index_fill_.");
   return p;
 }

@@ -189,6 +189,12 @@ void add_others(torch::Library& library, c10::DispatchKey on_host, c10::Dispatch
   }
 }
 
+/// PyTorch's kernel of the gradient reads its operands' memory as the host's, past the dispatcher.
+void refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch_tiny: ", toString(op.operator_name()),
+                              " has no kernel for sparse tensors on the tiny device; call it on the CPU");
+}
+
 namespace native = at::native;
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
@@ -240,6 +246,8 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
   m.impl("row_indices", TORCH_FN(native::row_indices_sparse_csr));
   m.impl("sparse_dim", TORCH_FN(native::sparse_dim_sparse_csr));
   m.impl("values", TORCH_FN(native::values_sparse_csr));
+  m.impl("_sparse_mm_reduce_impl", torch::CppFunction::makeFromBoxedFunction<&refuse>());
+  m.impl("_sparse_mm_reduce_impl_backward", torch::CppFunction::makeFromBoxedFunction<&refuse>());
   add_others(m, c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrPrivateUse1);
 }
 

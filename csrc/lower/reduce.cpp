@@ -71,8 +71,9 @@ Moments moments(Args& a) {
     const char* name = !with_mean ? "std and var" : a.op.find("std_mean") != std::string_view::npos ? "std_mean" : "var_mean";
     fail(ErrorKind::Runtime, std::string(name) + " only support floating point and complex dtypes");
   }
-  Tensor x = accumulated(self);
-  Dims axes = reduced_axes(a, 1, x.dim());
+  Dims axes = reduced_axes(a, 1, self.dim());
+  const bool to_one = reduced_count(self, axes) == self.numel();
+  Tensor x = to_one ? accumulated_twice(self) : accumulated(self);
   double n = static_cast<double>(reduced_count(x, axes)), correction = a.number(2, 1);
   bool keepdim = a.integer(3, 0);
   Tensor mean = mean_of(x, axes), apart = x - mean;

@@ -164,7 +164,8 @@ def test_exponential(dtype):
     broken[1, 0, 0] = float("inf")
     out = torch.matrix_exp(broken.to(D)).cpu()
     assert out[0].isfinite().all() and out[1].isnan().any()
-    torch.testing.assert_close(torch.matrix_exp(a.bfloat16().to(D)).cpu(), torch.matrix_exp(a.bfloat16()), rtol=0.1, atol=0.05)
+    exact = torch.matrix_exp(a.bfloat16().double()).bfloat16()  # the CPU's own bfloat16 is NaN for some of these
+    torch.testing.assert_close(torch.matrix_exp(a.bfloat16().to(D)).cpu(), exact, rtol=0.1, atol=0.05)
 
 
 def test_singular_and_nan_matrices():
@@ -222,7 +223,7 @@ def test_results_in_given_tensors():
              (lambda x, y, out: L.cholesky(x @ x.mT, out=out[0]), [(2, 4, 4)]), (lambda x, y, out: L.lu(x, out=tuple(out)), [(2, 4, 4)] * 3),
              (lambda x, y, out: torch.cholesky_inverse(x, out=out[0]), [(2, 4, 4)])]
     for function, sizes in cases:
-        same(lambda x, y: function(x, y, [torch.empty(0, dtype=x.dtype, device=x.device) for _ in sizes]), a, b)
+        same(lambda x, y: function(x, y, [torch.empty(0, dtype=x.dtype, device=x.device) for _ in sizes]), a, b, strides=False)
         same(lambda x, y: function(x, y, [torch.empty(s, dtype=x.dtype, device=x.device) for s in sizes]), a, b)
         same(lambda x, y: function(x, y, [torch.empty(s[::-1], dtype=x.dtype, device=x.device).permute(*range(len(s) - 1, -1, -1)) for s in sizes]),
              a, b)

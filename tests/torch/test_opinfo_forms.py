@@ -18,6 +18,11 @@ NO_STRIDED_OUT = {"tril", "triu", "lu_unpack", "linalg.lu"}
 TIES = {"sort", "topk", "kthvalue", "median", "nanmedian", "mode", "msort"}
 
 
+# Wrong calls whose class differs, by number: PyTorch's CPU raises an internal assert where an IndexError says it; out= of another complex
+# type is cast to, as other operators' is.
+DIFFERENT = {("narrow_copy", 1), ("complex", 2)}
+
+
 def cases(dtypes, holds):
     out = []
     for op in op_db:
@@ -137,7 +142,9 @@ def shares_memory(tensors):
 def test_wrong_calls(op):
     """The exception's class is CPU's. What is wrong with an index's value shows when the result is read."""
     done = 0
-    for wrong in op.error_inputs("cpu"):
+    for number, wrong in enumerate(op.error_inputs("cpu")):
+        if (op.name, number) in DIFFERENT:
+            continue
         s = wrong.sample_input
         given = tensors_of((s.input, s.args, s.kwargs))
         if not strided(given) or shares_memory(given) or any(t.is_meta for t in given):

@@ -121,3 +121,9 @@ def test_copies_and_files():
     torch.save(s.to(D), file)
     file.seek(0)
     same(torch.load(file, weights_only=True), s)
+
+
+def test_reducing_products_of_compressed_rows_are_refused():
+    a = torch.eye(3, device=D).to_sparse_csr().requires_grad_()
+    with pytest.raises(NotImplementedError, match="_sparse_mm_reduce_impl"):
+        torch.sparse.mm(a, torch.ones(3, 2, device=D), "mean")

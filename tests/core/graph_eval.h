@@ -2,6 +2,7 @@
 // by word, checks each node's shape, dtype and bounds on the way (std::logic_error for a malformed graph), and is in no hurry.
 #pragma once
 #include <algorithm>
+#include <complex>
 #include <initializer_list>
 #include <numbers>
 #include <numeric>
@@ -321,29 +322,45 @@ class GraphEval {
   Value dft(const UOp* u) {
     Dft d = Dft::of(*u->arg.rec);
     const Value &re = in(u, 0), &im = in(u, 1);
-    expect(re.numel() == d.elements() && (im.numel() == re.numel() || im.numel() == 1) && u->numel == d.numel(), u, "numel");
+    expect(re.numel() == d.elements_in() && (im.numel() == re.numel() || im.numel() == 1) && u->numel == d.numel(), u, "numel");
     expect(re.dtype == u->dtype && im.dtype == u->dtype && in(u, 2).dtype == u->dtype && in(u, 2).numel() == d.roots(), u, "sources");
-    expect(d.remaining(0) == d.n && d.first == 0 && d.last == d.radices.size(), u, "passes");
-    std::vector<long double> cos, sin;
-    for (int64_t k = 0; k < d.n; ++k) {
-      long double turns = static_cast<long double>(d.inverse ? k : -k) / static_cast<long double>(d.n);
-      long double angle = 2 * std::numbers::pi_v<long double> * turns;
-      cos.push_back(std::cos(angle)), sin.push_back(std::sin(angle));
+    expect(d.remaining(0) == d.n && d.first == 0 && d.last == d.passes(), u, "passes");
+    using Number = std::complex<long double>;
+    bool to_half = d.kind == DftKind::ToHalf, from_half = d.kind == DftKind::FromHalf, backwards = d.inverse || from_half;
+    int64_t n = to_half || from_half ? 2 * d.n : d.n, given = from_half ? d.n + 1 : d.n, wanted = to_half ? d.n + 1 : n;
+    std::vector<Number> roots, x(static_cast<size_t>(n));
+    for (int64_t k = 0; k < n; ++k) {
+      long double turns = static_cast<long double>(backwards ? k : -k) / static_cast<long double>(n);
+      roots.push_back(std::polar(1.0L, 2 * std::numbers::pi_v<long double> * turns));
     }
     Value v(u->dtype, u->numel);
-    for (int64_t k = 0; k < d.elements(); ++k) {
-      int64_t column = k / (d.n * d.inner) * d.n * d.inner + k % d.inner, j = k / d.inner % d.n;
-      long double real = 0, imaginary = 0;
-      for (int64_t i = 0, at = 0; i < d.n; ++i, at = at + j < d.n ? at + j : at + j - d.n) {
-        long double a = element(re, column + i * d.inner).f, b = element(im, column + i * d.inner).f;
-        real += a * cos[at] - b * sin[at], imaginary += a * sin[at] + b * cos[at];
+    for (int64_t column = 0; column < d.batch * d.inner; ++column) {
+      int64_t outer = column / d.inner, inner = column % d.inner;
+      for (int64_t k = 0; k < given; ++k) {
+        int64_t at = (outer * given + k) * d.inner + inner;
+        Number y(element(re, at).f, element(im, at).f);
+        if (to_half) x[2 * k] = y.real(), x[2 * k + 1] = y.imag();
+        else if (from_half) x[k] = k == 0 || k == d.n ? y.real() : y, x[(n - k) % n] = std::conj(x[k]);
+        else x[k] = y;
       }
-      bool pairs = d.result == DftResult::Pairs;
-      v.cells[pairs ? 2 * k : k].f = round_to(u->dtype, static_cast<double>(real * d.scale));
-      if (d.result != DftResult::Real)
-        v.cells[pairs ? 2 * k + 1 : k + d.elements()].f = round_to(u->dtype, static_cast<double>(imaginary * d.scale));
+      for (int64_t j = 0; j < wanted; ++j) {
+        Number sum = 0;
+        for (int64_t i = 0, at = 0; i < n; ++i, at = at + j < n ? at + j : at + j - n) sum += x[i] * roots[at];
+        put_number(d, from_half ? (outer * d.n + j / 2) * d.inner + inner : (outer * wanted + j) * d.inner + inner, from_half ? j % 2 : -1,
+                   sum * static_cast<long double>(d.scale), v);
+      }
     }
     return v;
+  }
+
+  /// part 0, 1: the real part of `sum` is one of the parts of number `at`; -1: it is the number.
+  static void put_number(const Dft& d, int64_t at, int64_t part, std::complex<long double> sum, Value& v) {
+    auto put = [&](int64_t p, long double x) {
+      int64_t place = d.result == DftResult::Pairs ? 2 * at + p : at + p * d.elements_out();
+      if (d.result != DftResult::Real || p == 0) v.cells[place].f = round_to(v.dtype, static_cast<double>(x));
+    };
+    if (part >= 0) return put(part, sum.real());
+    put(0, sum.real()), put(1, sum.imag());
   }
 
   Value check(const UOp* u) {

@@ -97,7 +97,7 @@ class RandomGraph {
     for (int64_t k = 0; k < t.dim(); ++k) (k < d ? shape.batch : k == d ? shape.n : shape.inner) *= t.size(k);
     shape.radices = dft_radices(shape.n);
     if (shape.radices.empty()) return {};
-    shape.last = shape.radices.size();
+    shape.last = shape.passes();
     shape.inverse = below(2), shape.result = static_cast<DftResult>(below(3)), shape.scale = below(2) ? 1 : 0.5;
     std::vector<double> roots(static_cast<size_t>(shape.roots()));
     shape.fill_roots(roots.data());

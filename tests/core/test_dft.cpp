@@ -56,11 +56,12 @@ Value computed(const Tensor& t, Device& device) {
   return testing::load_value(t.dtype(), t.numel(), bytes.data());
 }
 
-Dft shape_of(int64_t batch, int64_t n, int64_t inner) {
+Dft shape_of(int64_t batch, int64_t n, int64_t inner, DftKind kind = DftKind::Numbers) {
   Dft d;
-  d.batch = batch, d.n = n, d.inner = inner;
+  d.batch = batch, d.n = n, d.inner = inner, d.kind = kind;
+  d.inverse = kind == DftKind::FromHalf;
   d.radices = dft_radices(n);
-  d.last = d.radices.size();
+  d.last = d.passes();
   return d;
 }
 
@@ -70,7 +71,7 @@ double error(const Dft& d, DType t, bool real_input, Device& device) {
   GraphEval judge;
   std::vector<double> roots(static_cast<size_t>(d.roots()));
   d.fill_roots(roots.data());
-  Pair re = leaf(judge, device, t, noise(d.elements())), im = leaf(judge, device, t, noise(d.elements()));
+  Pair re = leaf(judge, device, t, noise(d.elements_in())), im = leaf(judge, device, t, noise(d.elements_in()));
   Pair table = leaf(judge, device, t, roots);
   Value want = judge.run(dft(re.judged, real_input ? Tensor() : im.judged, table.judged, d));
   Value got = computed(dft(re.here, real_input ? Tensor() : im.here, table.here, d), device);
@@ -140,6 +141,18 @@ TEST_P(DftOn, ShapesResultsAndTypes) {
       }
 }
 
+TEST_P(DftOn, Halves) {
+  Device& device = open(GetParam());
+  int64_t turn = 0;
+  for (int64_t n : {1, 2, 3, 4, 5, 8, 9, 13, 16, 32, 60, 66, 128, 200})
+    for (DftKind kind : {DftKind::ToHalf, DftKind::FromHalf})
+      for (int64_t inner : {1, 6, 33}) {
+        Dft d = shape_of(n % 3 + 1, n, inner, kind);
+        d.result = ++turn % 3 ? DftResult::Pairs : DftResult::Planar, d.scale = turn % 4 ? 1 : 0.25;
+        EXPECT_LE(error(d, turn % 5 ? DType::f32 : DType::f64, false, device), kUnits) << fmt::format("{}, inner {}, turn {}", n, inner, turn);
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, DftOn, ::testing::Values(0, 1, 2),
                          [](const auto& i) { return std::string(i.param == 0 ? "cpu" : i.param == 1 ? "ref" : "ref_local"); });
 
@@ -150,6 +163,8 @@ TEST(Dft, LongTransforms) {
     EXPECT_LE(error(d, DType::f32, false, open(0)), kUnits) << n;
     EXPECT_LE(error(d, DType::f64, true, open(0)), kUnits) << n;
   }
+  for (DftKind kind : {DftKind::ToHalf, DftKind::FromHalf})
+    for (int64_t n : {2500, 6144}) EXPECT_LE(error(shape_of(1, n, 1, kind), DType::f32, false, open(0)), kUnits) << n;
 }
 
 TEST(Dft, ReadsThroughViews) {

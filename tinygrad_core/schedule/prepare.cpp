@@ -74,10 +74,10 @@ int add_dft(Work& w, const Node& n, const Caps& caps) {
   Dft d = Dft::of(*n.arg.rec);
   std::vector<size_t> cuts = dft_kernels(d, n.dtype, caps);
   int re = n.src[0], im = n.src[1], out = -1;
-  int64_t count = d.elements();
+  int64_t count = d.elements_between();
   for (size_t k = 0; k + 1 < cuts.size(); ++k) {
     d.first = cuts[k], d.last = cuts[k + 1];
-    bool ends = d.last == d.radices.size();
+    bool ends = d.last == d.passes();
     out = w.add(Op::DFT, n.dtype, ends ? n.numel : 2 * count, Arg(d.record()), {re, im, n.src[2]});
     if (!ends) re = w.add_view(out, {count}, {1}, 0), im = w.add_view(out, {count}, {1}, count);
   }

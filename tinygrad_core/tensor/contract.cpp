@@ -25,7 +25,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, DType acc) {
 Tensor dft(const Tensor& re, const Tensor& im, const Tensor& roots, const Dft& shape) {
   DType d = re.dtype();
   TINY_ASSERT(d == DType::f32 || d == DType::f64, "a DFT of floats");
-  TINY_ASSERT(re.numel() == shape.elements() && (!im.defined() || (im.numel() == re.numel() && im.dtype() == d)), "parts of a DFT");
+  TINY_ASSERT(re.numel() == shape.elements_in() && (!im.defined() || (im.numel() == re.numel() && im.dtype() == d)), "parts of a DFT");
   TINY_ASSERT(roots.numel() == shape.roots() && roots.dtype() == d, "roots of another DFT");
   Dims sizes{shape.numel()};
   if (re.numel() == 0) return zeros(std::move(sizes), d);

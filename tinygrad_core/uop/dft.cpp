@@ -12,7 +12,7 @@ Dft Dft::of(const Record& r) {
   Dft d;
   d.batch = r.a[0], d.n = r.a[1], d.inner = r.a[2];
   d.radices = r.b;
-  d.inverse = r.n & 1, d.result = static_cast<DftResult>(r.n >> 1);
+  d.inverse = r.n & 1, d.result = static_cast<DftResult>(r.n >> 1 & 3), d.kind = static_cast<DftKind>(r.n >> 3);
   d.scale = std::bit_cast<double>(r.c[0]);
   d.first = static_cast<size_t>(r.c[1]), d.last = static_cast<size_t>(r.c[2]);
   return d;
@@ -23,19 +23,19 @@ const Record* Dft::record() const {
   r.a = {batch, n, inner};
   r.b = radices;
   r.c = {std::bit_cast<int64_t>(scale), static_cast<int64_t>(first), static_cast<int64_t>(last)};
-  r.n = static_cast<int64_t>(result) << 1 | inverse;
+  r.n = static_cast<int64_t>(kind) << 3 | static_cast<int64_t>(result) << 1 | inverse;
   return intern(std::move(r));
 }
 
-int64_t Dft::remaining(size_t pass) const {
+int64_t Dft::remaining(size_t radix) const {
   int64_t p = 1;
-  for (size_t i = pass; i < radices.size(); ++i) p *= radices[i];
+  for (size_t i = radix; i < radices.size(); ++i) p *= radices[i];
   return p;
 }
 
-int64_t Dft::roots_before(size_t pass) const {
+int64_t Dft::roots_before(size_t radix) const {
   int64_t count = 0;
-  for (size_t i = 0; i < pass; ++i)
+  for (size_t i = 0; i < radix; ++i)
     if (remaining(i + 1) > 1) count += 2 * (radices[i] - 1) * remaining(i + 1);
   return count;
 }
@@ -50,6 +50,11 @@ void Dft::fill_roots(double* out) const {
         out[(j - 1) * rest + p] = w.cos, out[count + (j - 1) * rest + p] = -w.sin;
       }
     out += 2 * count;
+  }
+  if (kind == DftKind::Numbers) return;
+  for (int64_t k = 0; k <= n / 2; ++k) {
+    UnitRoot w = unit_root(k, 2 * n);
+    out[k] = w.cos, out[n / 2 + 1 + k] = -w.sin;
   }
 }
 

@@ -10,13 +10,19 @@
 
 namespace tiny {
 
+/// Numbers: complex ones. ToHalf: src0 and src1 are elements 0, 2, .. and 1, 3, .. of 2n real numbers, and the result is numbers 0 .. n of
+/// their transform: the others are conjugates of these. FromHalf: back; the imaginary parts of numbers 0 and n do not matter. Source of the
+/// formulas: W. Press et al., Numerical Recipes, 12.3. Both take one pass more than there are radices, after them or before them.
+enum class DftKind : uint8_t { Numbers, ToHalf, FromHalf };
+
 /// Planar: all real parts, then all imaginary parts. Pairs: each real part before its imaginary part. Real: real parts alone.
 enum class DftResult : uint8_t { Planar, Pairs, Real };
 
 struct Dft {
   int64_t batch = 1, n = 1, inner = 1;  // along the middle dimension of [batch, n, inner]
   Dims radices;                         // their product is n
-  bool inverse = false;                 // exp(+ 2 pi i j k / n)
+  DftKind kind = DftKind::Numbers;
+  bool inverse = false;                 // exp(+ 2 pi i j k / n); FromHalf always, ToHalf never
   DftResult result = DftResult::Planar;
   double scale = 1;                     // of the results
   size_t first = 0, last = 0;           // the passes that are done; the scheduler may part them
@@ -24,14 +30,22 @@ struct Dft {
   static Dft of(const Record& r);
   const Record* record() const;
 
-  int64_t elements() const { return batch * n * inner; }
-  int64_t numel() const { return elements() * (result == DftResult::Real ? 1 : 2); }
-  int64_t remaining(size_t pass) const;
-  int64_t done(size_t pass) const { return n / remaining(pass); }
-  /// Constants of all passes: of each that multiplies (remaining(i+1) > 1), first the real parts of exp(- 2 pi i j p / remaining(i)) for
-  /// j = 1 .. r-1 and all p, then the imaginary ones.
-  int64_t roots() const { return roots_before(radices.size()); }
-  int64_t roots_before(size_t pass) const;
+  size_t passes() const { return radices.size() + (kind != DftKind::Numbers); }
+  /// Which radix pass i has, counted from 0; passes that have none are before the first and after the last.
+  bool is_split(size_t pass) const { return kind == DftKind::FromHalf && pass == 0; }
+  bool is_join(size_t pass) const { return kind == DftKind::ToHalf && pass == radices.size(); }
+  size_t radix_of(size_t pass) const { return pass - (kind == DftKind::FromHalf && pass > 0); }
+
+  int64_t elements_in() const { return batch * inner * (kind == DftKind::FromHalf ? n + 1 : n); }
+  int64_t elements_between() const { return batch * inner * n; }
+  int64_t elements_out() const { return batch * inner * (kind == DftKind::ToHalf ? n + 1 : n); }
+  int64_t numel() const { return elements_out() * (result == DftResult::Real ? 1 : 2); }
+  int64_t remaining(size_t radix) const;
+  int64_t done(size_t radix) const { return n / remaining(radix); }
+  /// Constants: of each radix that multiplies (remaining(i+1) > 1), first the real parts of exp(- 2 pi i j p / remaining(i)) for
+  /// j = 1 .. r-1 and all p, then the imaginary ones. For a half, then exp(- pi i k / n), k = 0 .. n/2, in the same way.
+  int64_t roots() const { return roots_before(radices.size()) + (kind == DftKind::Numbers ? 0 : 2 * (n / 2 + 1)); }
+  int64_t roots_before(size_t radix) const;
   void fill_roots(double* out) const;
 };
 

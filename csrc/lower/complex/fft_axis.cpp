@@ -24,24 +24,25 @@ Dims three(const Tensor& x, int64_t d) {
   return s;
 }
 
-Tensor dft_of(Args& a, const Complex& x, const FftAxis& axis, DftResult result) {
+Tensor dft_of(Args& a, const Complex& x, const FftAxis& axis, DftResult result, DftKind kind = DftKind::Numbers) {
   Dft shape;
   Dims sizes = three(x.re, axis.dim);
-  shape.batch = sizes[0], shape.n = sizes[1], shape.inner = sizes[2];
+  shape.batch = sizes[0], shape.n = sizes[1] - (kind == DftKind::FromHalf), shape.inner = sizes[2];
   shape.radices = dft_radices(shape.n);
-  shape.last = shape.radices.size();
-  shape.inverse = axis.inverse, shape.result = result, shape.scale = axis.scale;
+  shape.kind = kind, shape.inverse = axis.inverse, shape.result = result, shape.scale = axis.scale;
+  shape.last = shape.passes();
   return dft(x.re, x.im, a.table(dft_table(shape), x.re.dtype()), shape);
 }
 
 /// By a DFT node.
-Complex by_passes(Args& a, const Complex& x, const FftAxis& axis) {
-  const Dims& sizes = x.re.sizes();
-  Tensor y = dft_of(a, x, axis, axis.pairs ? DftResult::Pairs : DftResult::Planar);
+Complex by_passes(Args& a, const Complex& x, const FftAxis& axis, DftKind kind = DftKind::Numbers) {
+  Dims sizes = x.re.sizes();
+  sizes[axis.dim] += kind == DftKind::ToHalf ? 1 : kind == DftKind::FromHalf ? -1 : 0;
+  Tensor y = dft_of(a, x, axis, axis.pairs ? DftResult::Pairs : DftResult::Planar, kind);
   Dims strides = contiguous_strides(sizes);
   if (axis.pairs)
     for (int64_t& s : strides) s *= 2;
-  return {y.view(sizes, strides, 0), y.view(sizes, strides, axis.pairs ? 1 : x.re.numel())};
+  return {y.view(sizes, strides, 0), y.view(sizes, strides, axis.pairs ? 1 : product(sizes))};
 }
 
 /// The first `wanted` results, by the matrix of the transform.
@@ -76,6 +77,31 @@ Complex by_convolution(Args& a, const Complex& x, const FftAxis& axis) {
   return both(t, [&](const Tensor& p) { return p.reshape(x.re.sizes()); });
 }
 
+/// x, of numbers 0 .. n/2 of a half, without the imaginary parts that do not matter.
+Complex without_parts(const Complex& x, int64_t d, int64_t n) {
+  Dims along(x.re.sizes().size(), 1);
+  along[d] = n / 2 + 1;
+  Tensor at = iota(n / 2 + 1).reshape(along), ends = eq(at, index_constant(0));
+  if (n % 2 == 0) ends = ends | eq(at, index_constant(n / 2));
+  return {x.re, where(ends, like(x.im, 0), x.im)};
+}
+
+/// The conjugates of all but the first, from the last.
+Complex mirrored(const Complex& x, int64_t d) {
+  const int64_t dims[] = {d};
+  return conj(both(x, [&](const Tensor& p) { return p.slice(d, 1, p.size(d)).flip(dims); }));
+}
+
+/// The parts of each number along d, one after the other.
+Tensor in_turn(const Complex& x, int64_t d) {
+  Dims order;
+  for (int64_t k = 0; k < x.re.dim(); ++k) {
+    order.push_back(k);
+    if (k == d) order.push_back(x.re.dim());
+  }
+  return join_pairs(x).permute(order);
+}
+
 bool has_passes(int64_t n) { return !dft_radices(n).empty(); }
 
 }  // namespace
@@ -93,7 +119,9 @@ Complex fft_axis_half(Args& a, const Tensor& x, const FftAxis& axis) {
   DType t = x.dtype();
   if (!has_passes(n) && n <= kMatrix) return by_matrix(a, {x, {}}, axis, half + 1);
   if (n % 2) return cut(fft_axis(a, {x, {}}, axis), d, half + 1);
-  Complex z = fft_axis(a, {x.slice(d, 0, n, 2), x.slice(d, 1, n, 2)}, {d, false, axis.scale / 2, false});
+  Complex z{x.slice(d, 0, n, 2), x.slice(d, 1, n, 2)};
+  if (has_passes(half)) return by_passes(a, z, axis, DftKind::ToHalf);
+  z = fft_axis(a, z, {d, false, axis.scale / 2, false});
   z = both(z, [&](const Tensor& p) {  // element `half` is element 0 again
     const Tensor parts[] = {p, p.slice(d, 0, 1)};
     return cat(parts, d);
@@ -107,29 +135,23 @@ Complex fft_axis_half(Args& a, const Tensor& x, const FftAxis& axis) {
 
 Tensor fft_axis_real(Args& a, const Complex& x, int64_t n, const FftAxis& axis) {
   int64_t d = axis.dim, half = n / 2;
-  const int64_t dims[] = {d};
-  Dims along(x.re.sizes().size(), 1), out = x.re.sizes();
-  along[d] = half + 1, out[d] = n;
+  Dims out = x.re.sizes();
+  out[d] = n;
   Complex y = cut(x, d, half + 1);
-  Tensor at = iota(half + 1).reshape(along), ends = eq(at, index_constant(0));
-  if (n % 2 == 0) ends = ends | eq(at, index_constant(half));
-  y.im = where(ends, like(y.im, 0), y.im);
-  Complex mirror = conj(both(y, [&](const Tensor& p) { return p.slice(d, 1, half + 1).flip(dims); }));
   if (n % 2) {
-    const Tensor re[] = {y.re, mirror.re}, im[] = {y.im, mirror.im};
+    y = without_parts(y, d, n);
+    Complex rest = mirrored(y, d);
+    const Tensor re[] = {y.re, rest.re}, im[] = {y.im, rest.im};
     y = {cat(re, d), cat(im, d)};
     return has_passes(n) ? dft_of(a, y, axis, DftResult::Real).reshape(out) : fft_axis(a, y, axis).re;
   }
-  Complex turn = conj(cut(table_parts(a, circle_table(n), x.re.dtype(), along), d, half));
+  if (has_passes(half)) return in_turn(by_passes(a, y, axis, DftKind::FromHalf), d).reshape(out);
+  y = without_parts(y, d, n);
+  Dims along(x.re.sizes().size(), 1);
+  along[d] = half + 1;
+  Complex rest = mirrored(y, d), turn = conj(cut(table_parts(a, circle_table(n), x.re.dtype(), along), d, half));
   y = cut(y, d, half);
-  Complex z = fft_axis(a, y + mirror + times_i((y - mirror) * turn), axis);
-  Tensor pairs = join_pairs(z);  // elements 2k and 2k + 1 are the parts of z[k]
-  Dims order;
-  for (int64_t k = 0; k < z.re.dim(); ++k) {
-    order.push_back(k);
-    if (k == d) order.push_back(z.re.dim());
-  }
-  return pairs.permute(order).reshape(out);
+  return in_turn(fft_axis(a, y + rest + times_i((y - rest) * turn), axis), d).reshape(out);
 }
 
 }  // namespace tiny::lower::complex

@@ -59,14 +59,14 @@ void fill_chirp_spectrum(const Dims& key, double* out) {
 
 void fill_roots(const Dims& key, double* out) {
   Dft shape;
-  shape.n = key[0], shape.radices = Dims(key.begin() + 1, key.end());
+  shape.n = key[0], shape.kind = static_cast<DftKind>(key[1]), shape.radices = Dims(key.begin() + 2, key.end());
   shape.fill_roots(out);
 }
 
 }  // namespace
 
 Table dft_table(const Dft& shape) {
-  Dims key{shape.n};
+  Dims key{shape.n, static_cast<int64_t>(shape.kind == DftKind::Numbers ? DftKind::Numbers : DftKind::ToHalf)};
   key.append(shape.radices.begin(), shape.radices.end());
   return {fill_roots, std::move(key), shape.roots()};
 }

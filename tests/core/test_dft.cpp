@@ -149,7 +149,8 @@ TEST_P(DftOn, Halves) {
       for (int64_t inner : {1, 6, 33}) {
         Dft d = shape_of(n % 3 + 1, n, inner, kind);
         d.result = ++turn % 3 ? DftResult::Pairs : DftResult::Planar, d.scale = turn % 4 ? 1 : 0.25;
-        EXPECT_LE(error(d, turn % 5 ? DType::f32 : DType::f64, false, device), kUnits) << fmt::format("{}, inner {}, turn {}", n, inner, turn);
+        DType t = turn % 5 ? DType::f32 : DType::f64;
+        EXPECT_LE(error(d, t, false, device), kUnits) << fmt::format("{}, inner {}, turn {}", n, inner, turn);
       }
 }
 

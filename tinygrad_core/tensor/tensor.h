@@ -122,8 +122,8 @@ Tensor assign_view(const Tensor& x, const Dims& strides, int64_t offset, const T
 Tensor matmul(const Tensor& a, const Tensor& b, DType acc);
 
 // ---- Fourier transforms
-/// `shape` (dft.h) of re + i im, of one float type and shape.elements_in() elements; an undefined im is 0. roots: shape.fill_roots() in that
-/// type. The result is flat: shape.numel() elements.
+/// `shape` (dft.h) of re + i im, of one float type and shape.elements_in() elements; an undefined im is 0. roots: shape.fill_roots() in
+/// that type. The result is flat: shape.numel() elements.
 Tensor dft(const Tensor& re, const Tensor& im, const Tensor& roots, const Dft& shape);
 
 // ---- random: the same numbers for the same seed and offset on every device, whatever the fusion.

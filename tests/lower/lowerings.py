@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 # In the order of tinygrad_core/uop/dtype.def and csrc/lower/args.h.
 DTYPES = [None, torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64,
           torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16, torch.float32, torch.float64]
-KINDS = ["None", "Tensor", "Int", "Double", "Bool", "Ints", "Doubles", "Bools", "Tensors", "Text", "DType", "Generator", "Other"]
+KINDS = ["None", "Tensor", "Int", "Double", "Complex", "Bool", "Ints", "Doubles", "Bools", "Tensors", "Text", "DType", "Generator", "Other"]
 DIMENSIONED, ZERO_DIM, NUMBER = range(3)
 # Default values of dtype arguments are numbers of c10::ScalarType in a schema.
 SCALAR_TYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]

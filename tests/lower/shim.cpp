@@ -28,6 +28,10 @@ const Row kRows[] = {
 #include "aten_nn.def"
 };
 
+// lowerings.py has these lists too, in this order.
+static_assert(static_cast<int>(ArgKind::Complex) == 4 && static_cast<int>(ArgKind::Text) == 10 && static_cast<int>(ArgKind::Other) == 13);
+static_assert(static_cast<int>(DType::count) == 16);
+
 struct Reader {
   const char* at;
   template <class T> T take() {

@@ -80,8 +80,6 @@ def run(op, dtype, comparer):
                     torch.autograd.backward(outs, [torch.randn_like(t) for t in outs])
 
 
-# The interpreter of the shim crashes in sums since builtins with several results were added: an open fault, in docs/support.md.
-pytestmark = pytest.mark.skip(reason="the shim's interpreter crashes in sum.IntList_out")
 CASES = [(op, d) for op in op_db for d in DTYPES if d in op.supported_dtypes("cpu") and not op.name.startswith(SLOW)]
 
 

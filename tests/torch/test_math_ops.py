@@ -257,6 +257,15 @@ def test_norms(p):
     compare(lambda x: x.norm(p, dim=0), x)
 
 
+@pytest.mark.parametrize("rows,cols", [(1, 16), (3, 65), (8, 2048)])
+def test_rows_kept_in_two_types(rows, cols):
+    """What a row's kernel keeps from loop to loop is of several sizes: exponentials in float32, quotients in float64."""
+    x = torch.randn(rows, cols)
+    compare(lambda x: F.softmax(x, -1).double().var(-1), x)
+    compare(lambda x: F.softmax(x.double(), -1).float().var(-1), x)
+    compare(lambda x: F.layer_norm(F.softmax(x, -1).double().exp().float().exp().double(), (cols,)).float().var(-1), x)
+
+
 def test_sums_of_many_stay_exact():
     x = torch.ones(3, 100003)
     compare(lambda x: x.sum(1), x, backward=False, rtol=0, atol=0)

@@ -54,6 +54,7 @@ constexpr size_t place_of(std::string_view name) {
 void describe(const std::vector<UOp*>& linear, ProgramInfo* info) {
   info->groups = 1, info->lanes = 1;
   std::vector<int64_t> locals;
+  const bool barriers = std::any_of(linear.begin(), linear.end(), [](UOp* u) { return u->is(Op::BARRIER); });
   for (UOp* u : linear) {
     size_t number = static_cast<size_t>(u->arg.i);
     switch (u->op) {
@@ -64,6 +65,7 @@ void describe(const std::vector<UOp*>& linear, ProgramInfo* info) {
       case Op::VAR: info->scalars = std::max(info->scalars, static_cast<int>(u->arg.i) + 1); break;
       case Op::LOCAL:
         if (locals.size() <= number) locals.resize(number + 1);
+        TINY_ASSERT(barriers || locals[number] == 0, info->name + ": two LOCAL arrays in one place, and no BARRIER between them");
         locals[number] = std::max(locals[number], const_int(u->src[0]) * itemsize(u->dtype));
         break;
       case Op::RANGE:

@@ -304,7 +304,7 @@ class Builder {
     if (it == stashes_.end()) {
       if (cost < kStash || local_bytes_ + need > caps_.local_bytes / 2) return {};
       local_bytes_ += need;
-      U local = node(Op::LOCAL, w_[n].dtype, {index_const(self_.cols)}, Arg(static_cast<int64_t>(stashes_.size())));
+      U local = node(Op::LOCAL, w_[n].dtype, {index_const(self_.cols)}, Arg(locals_++));  // value() may keep others
       U store = node(Op::STORE, DType::void_, {node(Op::INDEX, w_[n].dtype, {local, cols_[level_[n]]}), value(n, vec_[level_[n]], U())});
       it = stashes_.emplace(n, node(Op::AFTER, w_[n].dtype, {local, store})).first;
     }
@@ -450,7 +450,7 @@ class Builder {
   ankerl::unordered_dense::map<Key, U, KeyHash> memo_;
   ankerl::unordered_dense::map<int, U> folds_, stores_, stashes_;
   std::vector<U> params_;
-  int64_t local_bytes_ = 0;
+  int64_t local_bytes_ = 0, locals_ = 0;
   std::vector<U> checks_;
 };
 

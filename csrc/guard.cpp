@@ -1,5 +1,7 @@
 // Devices, streams and events for PyTorch. A device has one in-order queue; every stream is a name for it, so work on two streams is
 // ordered, and waiting for another stream's event needs nothing.
+#include <ATen/SequenceNumber.h>
+
 #include "device_state.h"
 #include "errors.h"
 #include "event.h"
@@ -24,6 +26,18 @@ void synchronize(c10::DeviceIndex index) {
   guarded([&] { Engine::of(device(checked_device(index))).synchronize(); });
 }
 
+/// Autograd numbers its nodes in each thread by itself, and a backward pass takes those of the greatest number first. On the CPU forward
+/// and backward are one thread, so what a backward pass makes comes after the forward pass that it belongs to; here each device's backward
+/// runs in a thread of its own. So that sums of more than two gradients are formed in the CPU's order, a thread that is behind catches up:
+/// autograd asks for a stream when it makes a node, when a backward pass begins, and before each of its nodes.
+void follow_numbers() {
+  static std::atomic<uint64_t> greatest{0};
+  const uint64_t most = greatest.load(std::memory_order_relaxed);
+  uint64_t mine = at::sequence_number::peek();
+  for (; mine < most; ++mine) at::sequence_number::get_and_increment();
+  if (mine > most) greatest.store(mine, std::memory_order_relaxed);
+}
+
 struct TinyGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kTiny; }
   c10::Device exchangeDevice(c10::Device d) const override {
@@ -43,11 +57,15 @@ struct TinyGuard final : c10::impl::DeviceGuardImplInterface {
     return c;
   }
 
-  c10::Stream getStream(c10::Device d) const override { return stream(d, current_streams[checked_device(d.index())]); }
+  c10::Stream getStream(c10::Device d) const override {
+    follow_numbers();
+    return stream(d, current_streams[checked_device(d.index())]);
+  }
   c10::Stream getDefaultStream(c10::Device d) const override { return stream(d, 0); }
   c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override { return stream(d, 1 + next_stream++ % kStreams); }
   c10::Stream getNewStream(c10::Device d, int) const override { return stream(d, 1 + next_stream++ % kStreams); }
   c10::Stream exchangeStream(c10::Stream s) const override {
+    follow_numbers();
     c10::StreamId& current = current_streams[checked_device(s.device_index())];
     return stream(s.device(), std::exchange(current, s.id()));
   }

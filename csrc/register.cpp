@@ -28,6 +28,7 @@
 #include "lower/matmul.h"
 #include "lower/norm.h"
 #include "lower/optim.h"
+#include "lower/orthogonal.h"
 #include "lower/pad.h"
 #include "lower/pool.h"
 #include "lower/quantize.h"

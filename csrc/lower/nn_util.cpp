@@ -114,7 +114,7 @@ Tensor reduce_in_order(const Tensor& x, Op op, const Dims& axes, DType step) {
     for (size_t i = sorted.size(); i-- > 0; k /= x.size(sorted[i])) r = r.select(sorted[i], k % x.size(sorted[i]));
     return r;
   };
-  Tensor r = element(0);
+  Tensor r = rounded(element(0), step);
   for (int64_t k = 1; k < count; ++k) r = rounded(binary(op, r, element(k)), step);
   return r;
 }

@@ -83,11 +83,11 @@ Tensor affine(Args& a, int position, const char* name, DType d) {
   return optional(a, position, d);
 }
 
-/// Sum over the leading axes, in the shape of the trailing ones.
-Tensor sum_leading(const Tensor& x, int64_t trailing) {
+/// Sum over the leading axes, in the shape of the trailing ones and of type d.
+Tensor sum_leading(const Tensor& x, int64_t trailing, DType d) {
   Dims axes;
-  for (int64_t d = 0; d < x.dim() - trailing; ++d) axes.push_back(d);
-  return axes.empty() ? x : x.sum(axes);
+  for (int64_t k = 0; k < x.dim() - trailing; ++k) axes.push_back(k);
+  return (axes.empty() ? x : reduce_in_order(x, Op::ADD, axes, d)).cast(d);
 }
 
 bool wanted(const Args& a, int mask, size_t k) { return a.ints(mask)[k] != 0; }
@@ -113,8 +113,8 @@ Results layer_norm_backward(Args& a) {
   Tensor n = (x - a.as(3, x.dtype())) * rstd;
   Results r(3);
   if (wanted(a, 7, 0)) r[0] = normalised_gradient(w.defined() ? g * w : g, n, rstd, trailing_axes(x.dim(), count)).cast(d);
-  if (wanted(a, 7, 1) && a.has(5)) r[1] = sum_leading(g * n, count).cast(a.tensor(5).dtype());
-  if (wanted(a, 7, 2) && a.has(6)) r[2] = sum_leading(g, count).cast(a.tensor(6).dtype());
+  if (wanted(a, 7, 1) && a.has(5)) r[1] = sum_leading(g * n, count, a.tensor(5).dtype());
+  if (wanted(a, 7, 2) && a.has(6)) r[2] = sum_leading(g, count, a.tensor(6).dtype());
   return r;
 }
 

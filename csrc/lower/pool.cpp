@@ -392,7 +392,14 @@ Results fractional_max_pool(Args& a, size_t n) {
   Dims kernel = a.ints(1), out = a.ints(2), sizes = with_trailing(x, out), in(x.sizes().end() - n, x.sizes().end());
   if (any_zero(sizes)) return {zeros(sizes, x.dtype()), zeros(sizes, DType::i64)};
   int64_t lead = product(std::span<const int64_t>(x.sizes().data(), x.sizes().size() - n));
-  Tensor u = samples.cast(compute_dtype(samples.dtype())).reshape({lead, static_cast<int64_t>(n)}), where_is;
+  const auto count = static_cast<int64_t>(n), batch = x.dim() == count + 1 ? 1 : x.size(0), channels = x.size(-count - 1);
+  if (samples.dim() != 3) fail(ErrorKind::Runtime, fmt::format("Expect _random_samples to have 3 dimensions, got {}", samples.dim()));
+  if (samples.size(0) < batch) fail(ErrorKind::Runtime, "Expect _random_samples.size(0) no less then input batch size.");
+  if (samples.size(1) != channels) fail(ErrorKind::Runtime, "Expect _random_samples.size(1) equals to input channel size.");
+  if (samples.size(2) != count)
+    fail(ErrorKind::Runtime, fmt::format("Expect _random_samples.size(2) equals to {}; got {}.", n, samples.size(2)));
+  // Samples of more batches than there are go unused.
+  Tensor u = samples.slice(0, 0, batch).cast(compute_dtype(samples.dtype())).reshape({lead, count}), where_is;
   for (size_t d = 0; d < n; ++d) {
     // In two dimensions the first random number is for the width.
     Tensor start = random_starts(u.select(1, static_cast<int64_t>(n == 2 ? 1 - d : d)), in[d], out[d], kernel[d]);

@@ -32,10 +32,10 @@ Op reduce_word(std::string_view word) {
 }
 
 /// scatter_reduce and index_reduce: mean divides by the number of contributions (integers round down); include_self == false first
-/// replaces the elements that are written by the identity of the reduction. `kept`: the type in which the CPU has the sum that it divides.
-Tensor reduce(const Scatter& s, std::string_view word, bool include_self, DType kept) {
+/// replaces the elements that are written by the identity of the reduction. Sums and products are formed in `acc`.
+Tensor reduce(const Scatter& s, std::string_view word, bool include_self, DType acc) {
   Op op = reduce_word(word);
-  DType d = s.self.dtype(), acc = compute_dtype(d);
+  DType d = s.self.dtype(), c = compute_dtype(d);
   Tensor source = s.source.cast(acc), base = s.self.cast(acc);
   if (!include_self) {
     Arg id = identity_arg(op, acc);
@@ -46,11 +46,11 @@ Tensor reduce(const Scatter& s, std::string_view word, bool include_self, DType 
   if (word != "mean") return r.cast(d);
   Tensor count =
       scatter_flat(full(base.sizes(), index_constant(include_self ? 1 : 0)), s.position, full(source.sizes(), index_constant(1)), Op::ADD);
-  r = rounded(r, kept);
-  Tensor divisor = rounded(maximum(count, index_constant(1)).cast(acc), kept), quotient = r / divisor;
-  if (is_signed(acc)) {
-    Tensor zero = constant(acc, int64_t{0}), rest = r - quotient * divisor;
-    quotient = where(lt(rest, zero), quotient - constant(acc, int64_t{1}), quotient);
+  r = r.cast(d).cast(c);
+  Tensor divisor = maximum(count, index_constant(1)).cast(d).cast(c), quotient = r / divisor;
+  if (is_signed(c)) {
+    Tensor zero = constant(c, int64_t{0}), rest = r - quotient * divisor;
+    quotient = where(lt(rest, zero), quotient - constant(c, int64_t{1}), quotient);
   }
   return quotient.cast(d);
 }
@@ -164,7 +164,8 @@ Tensor scatter_add(Args& a) {
 Tensor scatter_reduce(Args& a) {
   Along x = along(a, "scatter_reduce");
   reduce_word(a.text(4));
-  return x.position.defined() ? finish(a, reduce(with_source(a, x), a.text(4), a.integer(5, 1) != 0, x.self.dtype())) : a.tensor(0);
+  if (!x.position.defined()) return a.tensor(0);
+  return finish(a, reduce(with_source(a, x), a.text(4), a.integer(5, 1) != 0, compute_dtype(x.self.dtype())));
 }
 
 Tensor index_add(Args& a) {

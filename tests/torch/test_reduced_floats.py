@@ -104,6 +104,10 @@ def times(n, m, like):
     return (torch.arange(n) % m).to(like.device)
 
 
+def table(n, m, like):
+    return (torch.randn(n, m, generator=torch.Generator().manual_seed(4)) * 3).to(like.dtype).to(like.device)
+
+
 channels_last = {"memory_format": torch.channels_last}
 IN_ORDER = {
     # windows and copies that overlap: contributions to an element are added in the order of the output, in the reduced float
@@ -137,6 +141,9 @@ IN_ORDER = {
     "gather": ((20, 5), gradient(lambda x: x.gather(1, times(30, 5, x).expand(20, 30)))),
     "embedding": ((7, 20), gradient(lambda w: F.embedding(times(30, 5, w), w))),
     "embedding, by frequency": ((7, 20), gradient(lambda w: F.embedding(times(30, 7, w) * times(30, 3, w) % 7, w, scale_grad_by_freq=True))),
+    **{f"scatter_reduce {word}": ((30, 20), lambda x, word=word: x[:5].scatter_reduce(0, times(30, 5, x)[:, None].expand(30, 20), x, word))
+       for word in ("sum", "prod", "mean")},  # in float32, and rounded once
+    **{f"index_reduce {word}": ((30, 20), lambda x, word=word: x[:5].index_reduce(0, times(30, 5, x), x, word)) for word in ("prod", "mean")},
     # reductions
     "prod, first dimension": ((8, 33), lambda x: x.prod(0)), "prod, last dimension": ((33, 8), lambda x: x.prod(1)),
     "prod, middle": ((5, 5, 5), lambda x: x.prod(1, keepdim=True)), "prod of all": ((3, 3, 3), lambda x: x.prod()),
@@ -154,10 +161,33 @@ def test_order_of_additions(shape, function, dtype):
     assert differing(function, torch.randn(shape).to(dtype)) == 0
 
 
+@DTYPES
+def test_gradients_of_layer_norm_are_added_row_by_row(dtype):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # with more the CPU adds up parts of the rows
+    try:
+        torch.manual_seed(0)
+        for function in (lambda w: F.layer_norm(table(20, 9, w), (9,), w), lambda b: F.layer_norm(table(20, 9, b), (9,), b * 2, b)):
+            assert differing(gradient(function), torch.randn(9).to(dtype)) == 0
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_a_product_that_overflows_in_float16():
     """The gradient of a product is made of the rounded product of all."""
     x = torch.tensor([[200.0, 3.0], [300.0, 2.0], [0.25, 0.0]], dtype=torch.float16)
     assert differing(gradient(lambda x: torch.segment_reduce(x, "prod", lengths=torch.tensor([3], device=x.device))), x * 4) == 0
+
+
+@DTYPES
+def test_order_of_gradients(dtype):
+    """What a backward pass makes comes after the forward pass that it belongs to, though the device's backward runs in another thread."""
+    def second(x):
+        x = x.detach().requires_grad_()
+        y = x * x + x.sigmoid() * x - x * 0.37
+        g, = torch.autograd.grad(y, x, torch.ones_like(y), create_graph=True)
+        return torch.autograd.grad([y, g], x, [torch.ones_like(y), x.detach()])[0]
+    assert differing(second, *pointwise_inputs("x", dtype)) <= N // 400
 
 
 def test_rms_norm_is_differentiated_in_float32():

@@ -44,6 +44,13 @@ def test_log_softmax(dtype):
             compare(lambda x, d: torch.log_softmax(x, d), random(*shape, dtype=dtype), dim, backward=False)
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_steps_of_binary_cross_entropy(dtype):
+    x, t = torch.rand(500).to(dtype), torch.rand(500).to(dtype)
+    equal(lambda x, t: F.binary_cross_entropy(x, t, reduction="none"), x, t)
+    equal(lambda x, t: F.binary_cross_entropy(x, t, weight=t, reduction="none"), x, t)
+
+
 def close(function, *args):
     """Results of the same dtypes and shapes, equal within PyTorch's default tolerances; None stays None."""
     want, got = function(*args), function(*(a.to(D) if isinstance(a, torch.Tensor) else a for a in args))

@@ -94,6 +94,17 @@ def test_embedding_bag(mode, padding, ends):
     compare(bag, randn(10, 4), torch.zeros(0, dtype=torch.int64), T([0, 0]))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_embedding_bag_sums_gradients_in_float32(dtype):
+    """The CPU's order is that of an unstable sort: what is exact is what can be compared."""
+    w, i, o = torch.randn(5, 8).to(dtype), torch.arange(300) % 5, torch.arange(0, 300, 3)
+    g = torch.randn(100, 8).to(dtype)
+    for mode in ("sum", "mean"):
+        exact, got = (torch.autograd.grad(F.embedding_bag(i.to(t.device), t, o.to(t.device), mode=mode), t, g.to(t))[0]
+                      for t in (w.double().requires_grad_(), w.to(D).requires_grad_()))
+        torch.testing.assert_close(got.cpu().double(), exact, rtol=torch.finfo(dtype).eps * 0.51, atol=1e-5)
+
+
 def test_embedding_bag_with_weights_and_frequencies():
     i, o = T([1, 2, 9, 0, 2, 2]), T([0, 2])
     for padding in (None, 2):
@@ -156,6 +167,15 @@ def test_ctc_loss(reduction, blank):
     compare(loss, torch.randn(9, 4, 5, dtype=torch.float64).requires_grad_(), packed.int())
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_ctc_loss_of_lengths_on_the_device(dtype):
+    x, t = randn(7, 3, 5), torch.randint(1, 5, (3, 4))
+    frames, lengths = torch.tensor([7, 5, 6], dtype=dtype), torch.tensor([2, 4, 1], dtype=dtype)
+    compare(lambda x, t, f, n: F.ctc_loss(x.log_softmax(2), t, f, n, reduction="none"), x, t, frames, lengths)
+    compare(lambda x, t, f, n: torch.ops.aten._ctc_loss.Tensor(x.log_softmax(2), t, f, n, 0, True)[0], x, t, frames, lengths)
+    assert raises_alike(lambda x, t, f, n: F.ctc_loss(x.log_softmax(2), t, f, n), x, t, frames, lengths.float())
+
+
 def test_ctc_loss_without_a_path():
     def loss(x, t):
         return F.ctc_loss(x.log_softmax(2), t, [2, 4], [3, 2], zero_infinity=True)
@@ -215,3 +235,15 @@ def test_fake_quantize():
 
 def test_logcumsumexp_keeps_the_gradient_of_differences():
     compare(lambda x: torch.logcumsumexp(x, 1), (torch.randn(5, 40) * 6).requires_grad_())
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_fractional_pooling_with_given_samples(n):
+    """Samples may be for more batches than the input has."""
+    pool = F.fractional_max_pool2d if n == 2 else F.fractional_max_pool3d
+    for shape, batches in (((4,), 1), ((4,), 3), ((2, 4), 2), ((2, 4), 5)):
+        x = torch.randn(*shape, *[8] * n, requires_grad=True)
+        compare(lambda x, s: pool(x, 2, output_size=4, _random_samples=s, return_indices=True), x, torch.rand(batches, 4, n))
+    for samples in ((1, 4, n), (2, 5, n), (1, 5, n), (2, 4, n + 1), (4, n)):
+        cpu, tiny = raises_alike(lambda x, s: pool(x, 2, output_size=4, _random_samples=s), torch.ones(2, 4, *[8] * n), torch.rand(samples))
+        assert cpu == tiny

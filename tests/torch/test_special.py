@@ -118,6 +118,45 @@ def test_chebyshev(kind, shifted):
     compare(f, torch.randint(-5, 5, (50,)), torch.randint(0, 9, (50,)), backward=False)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"])
+def test_polynomials_of_a_degree_that_is_data(name, dtype):
+    f = getattr(S, name)
+    x = torch.cat([torch.linspace(-2, 2, 41), torch.tensor([1.0, -1.0, 0.0, -0.0, 0.5, INF, -INF])]).to(dtype)
+    tolerance = {"rtol": 0, "atol": 0}
+    n = torch.tensor([-3, -0.5, 0, 0.9, 1, 2, 3.7, 7, 12, 40], dtype=dtype)
+    compare(f, x, n[:, None], backward=False, **tolerance)
+    compare(f, x, torch.tensor([INF, -INF, NAN, 1e20, 600, 5000], dtype=dtype)[:, None], backward=False, **tolerance)
+    compare(f, noncontiguous(x), n[7], backward=False, **tolerance)
+    compare(f, torch.tensor(0.3, dtype=dtype), n, backward=False, **tolerance)
+    compare(lambda x: f(x, 5), x, backward=False, **tolerance)
+    compare(lambda n: f(0.25, n), n, backward=False, **tolerance)
+    compare(f, x[:0], n[:0], backward=False)
+    compare(f, torch.arange(-4, 5), torch.arange(9), backward=False)
+    compare(f, torch.tensor([True, False]), torch.tensor([2, 3], dtype=torch.uint8), backward=False)
+    assert raises_alike(f, x.half(), n[0].half())
+
+
+def test_a_polynomial_in_a_kernel_of_others():
+    x, n = torch.linspace(-0.9, 0.9, 3000, dtype=torch.float64), torch.arange(3000) % 50
+    compare(lambda x, n: S.legendre_polynomial_p(x * x, n.double() + 1) * 2 + S.hermite_polynomial_he(x, n // 10), x, n, backward=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_gradients_of_samples(dtype):
+    alpha = torch.cat([torch.rand(200) * 12, torch.tensor([0.01, 0.1, 1, 7.9, 8, 8.1, 50, 400])]).to(dtype)[:, None]
+    spread = torch.tensor([1e-6, 0.05, 0.5, 0.8, 0.89, 0.95, 1, 1.05, 1.11, 1.5, 3])
+    compare(torch._standard_gamma_grad, alpha.expand(-1, 11).contiguous(), (alpha * spread).to(dtype), backward=False, **close(dtype))
+    x = torch.cat([torch.rand(40), torch.tensor([0.001, 0.01, 0.3, 0.5, 0.7, 0.99, 0.999])]).to(dtype)
+    a, b = (t.to(dtype).reshape(-1, 1) for t in torch.meshgrid(*[torch.tensor([0.2, 1, 5.9, 6.1, 7, 40])] * 2, indexing="ij"))
+    # the CPU's series in float32 lose digits
+    compare(lambda x, a, t: torch._dirichlet_grad(x, a, t), x.expand(36, -1).contiguous(), a.expand(-1, 47).contiguous(),
+            (a + b).expand(-1, 47).contiguous(), backward=False, reference=torch.float64, **close(dtype))
+    assert raises_alike(torch._standard_gamma_grad, torch.ones(2), torch.ones(2, dtype=torch.float64))
+    assert raises_alike(torch._standard_gamma_grad, torch.ones(2).half(), torch.ones(2).half())
+    assert raises_alike(torch._dirichlet_grad, *[torch.ones(2, dtype=torch.int64)] * 3)
+
+
 # ---- integers and bits
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
 @pytest.mark.parametrize("name", ["gcd", "lcm"])

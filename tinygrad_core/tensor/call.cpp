@@ -25,3 +25,17 @@ std::vector<Tensor> call(BuiltinName name, std::initializer_list<Tensor> sources
 }
 
 }  // namespace tiny::detail
+
+namespace tiny {
+
+Tensor orthogonal_polynomial(BuiltinName name, const Tensor& x, const Tensor& degree) {
+  TINY_ASSERT(x.dtype() == degree.dtype() && (x.dtype() == DType::f32 || x.dtype() == DType::f64), "polynomials of f32 or f64");
+  Dims sizes = broadcast_sizes(x.sizes(), degree.sizes());
+  if (product(sizes) == 0) return zeros(std::move(sizes), x.dtype());
+  auto operand = [&](const Tensor& t) { return t.numel() == 1 ? t : t.expand(sizes); };
+  Tensor a = operand(x), n = operand(degree);
+  Dims ints{product(sizes), a.numel(), n.numel(), static_cast<int64_t>(x.dtype())};
+  return detail::call(name, {a, n}, std::move(ints), {{x.dtype(), sizes}})[0];
+}
+
+}  // namespace tiny

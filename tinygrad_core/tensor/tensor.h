@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "uop/builtins.h"
 #include "uop/dft.h"
 #include "uop/graph.h"
 
@@ -95,6 +96,8 @@ inline Tensor operator+(const Tensor& a, double b) { return a + constant(a.dtype
 inline Tensor operator-(const Tensor& a, double b) { return a - constant(a.dtype(), b); }
 inline Tensor operator*(const Tensor& a, double b) { return a * constant(a.dtype(), b); }
 inline Tensor operator/(const Tensor& a, double b) { return a / constant(a.dtype(), b); }
+/// The polynomial `name` (hermite_h, .. of builtins.def) of x; both of one type, f32 or f64.
+Tensor orthogonal_polynomial(BuiltinName name, const Tensor& x, const Tensor& degree);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Dims broadcast_sizes(const Dims& a, const Dims& b);        // throws Error(Value) if they do not agree

@@ -126,6 +126,7 @@ class Filler {
     const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
     a->category = impl->is_wrapped_number() ? Category::Number : impl->dim() == 0 ? Category::ZeroDim : Category::Dimensioned;
     a->contiguous = t.is_contiguous();
+    a->channels_last = t.is_contiguous(at::MemoryFormat::ChannelsLast) || t.is_contiguous(at::MemoryFormat::ChannelsLast3d);
     lower::Complex v = tensor(t);
     a->tensor = std::move(v.re), a->imaginary = std::move(v.im);
   }
@@ -233,7 +234,7 @@ void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, cons
   out->values.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i)
     if (!plan.arguments[i].out) filler.value(arguments[i], plan.arguments[i].dtype, out->values.emplace_back());
-  auto add_out = [&](const at::Tensor& t) { out->outs.push_back({core_dtype(t.scalar_type()), dims(t.sizes())}); };
+  auto add_out = [&](const at::Tensor& t) { out->outs.push_back({core_dtype(t.scalar_type()), dims(t.sizes()), t.is_complex()}); };
   for (int k : plan.targets) {
     if (arguments[k].isTensor()) add_out(arguments[k].toTensor());
     else if (arguments[k].isList())

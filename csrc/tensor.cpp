@@ -124,15 +124,6 @@ lower::Complex read_parts(const c10::TensorImpl& t) {
   const Dims sizes = dims(t.sizes());
   if (t.numel() == 0) return {zeros(sizes, d), zeros(sizes, d)};
   Storage& storage = touched(t);
-  const auto count = static_cast<int64_t>(storage.nbytes() / t.itemsize());
-  int64_t last = t.storage_offset();
-  for (int64_t k = 0; k < t.dim(); ++k) last += (t.sizes()[k] - 1) * t.strides()[k];
-  if (last < count) {
-    if (const auto parts = lower::split_pairs(storage.read(d, {count * 2}, {1}, 0))) {
-      auto part = [&](const tiny::Tensor& flat) { return flat.view(sizes, dims(t.strides()), t.storage_offset()); };
-      return {part(parts->re), part(parts->im)};
-    }
-  }
   Dims strides = dims(t.strides());
   for (int64_t& s : strides) s *= 2;
   return {storage.read(d, sizes, strides, t.storage_offset() * 2), storage.read(d, sizes, strides, t.storage_offset() * 2 + 1)};

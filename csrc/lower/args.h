@@ -25,6 +25,7 @@ struct ArgValue {
   Category category = Category::Number;
   Tensor tensor;                    // dense read of the argument; a 0-d CPU tensor next to tiny ones arrives as a run-time scalar
   bool contiguous = true;           // of a tensor: its memory is row-major; PyTorch's LU decompositions look at it
+  bool channels_last = false;       // of a tensor: dense in one of the channels-last formats
   int64_t i = 0;                    // Int, Bool; DType as tiny::DType, of a complex type its parts'
   double d = 0;                     // Double; Complex: the real part
   double imag = 0;                  // Complex
@@ -39,8 +40,9 @@ struct ArgValue {
 
 /// Geometry of a tensor that is written: an `out=` argument, or self of an in-place operator.
 struct OutInfo {
-  DType dtype;
+  DType dtype;  // of a complex type, its parts'
   Dims sizes;
+  bool complex = false;
 };
 
 /// Numbers that the host computes, of nothing but integers: equal functions and keys mean equal tables.

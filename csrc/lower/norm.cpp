@@ -166,6 +166,20 @@ void check_batch_norm_input(const Tensor& x) {
   if (x.dim() < 2) fail(ErrorKind::Runtime, fmt::format("batch_norm: expected at least 2 dimensions, got {}", x.dim()));
 }
 
+/// Whether the CPU takes its loop over memory that is not dense. It rounds there after every step, if the parameters are of the
+/// elements' type.
+bool strided(const Args& a, std::initializer_list<int> parameters) {
+  if (!a.values[0].contiguous && !a.values[0].channels_last) return true;
+  return std::any_of(parameters.begin(), parameters.end(), [&](int i) { return i >= 0 && a.has(i) && !a.values[i].contiguous; });
+}
+
+/// (x - mean) * rstd * w + b in steps of type `step`.
+Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& w, const Tensor& b, DType step) {
+  Tensor y = rounded(rounded(x - per_channel(mean, x), step) * per_channel(rstd, x), step);
+  if (w.defined()) y = rounded(y * per_channel(w, x), step);
+  return b.defined() ? y + per_channel(b, x) : y;
+}
+
 Results batch_norm_training(Args& a, int mean, int var, int momentum, int eps) {
   DType d = a.tensor(0).dtype();
   Tensor x = widened(a, 0), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
@@ -178,8 +192,9 @@ Results batch_norm_training(Args& a, int mean, int var, int momentum, int eps) {
   auto divided = [&](double by) { return rounded(squares / rounded(constant(x.dtype(), by), step), step); };
   if (step == DType::bf16) s.var = divided(n);
   Tensor rstd = rounded(inverse_std(s.var, a.number(eps)), kept), center = rounded(s.mean, kept);
-  Tensor y = scaled((x - center) * rstd, w.defined() ? per_channel(w, x) : w, b.defined() ? per_channel(b, x) : b);
+  const DType each = kept == d && strided(a, {1, 2, mean, var}) ? d : x.dtype();
   Dims c{x.size(1)};
+  Tensor y = normalised(x, center.reshape(c), rstd.reshape(c), w, b, each);
   Results r{y.cast(d), center.reshape(c).cast(kept), rstd.reshape(c).cast(kept)};
   if (mean < 0) return r;
   r.push_back(running(a, mean, rounded(s.mean, step).reshape(c), momentum));
@@ -195,11 +210,17 @@ Results batch_norm(Args& a) {
   if (a.flag(5)) return batch_norm_training(a, 3, 4, 6, 7);
   DType d = a.tensor(0).dtype();
   Tensor x = widened(a, 0), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
-  // One multiplication and one addition for each element: the factors are computed for each channel.
-  Tensor rstd = inverse_std(a.as(4, x.dtype()), a.number(7)), factor = w.defined() ? rstd * w : rstd;
-  Tensor y = (x - per_channel(a.as(3, x.dtype()), x)) * per_channel(factor, x);
-  if (b.defined()) y = y + per_channel(b, x);
+  Tensor mean = a.as(3, x.dtype()), var = a.as(4, x.dtype()), y;
   DType kept = statistics_dtype(a, d, {1, 2, 3, 4});
+  if (strided(a, {1, 2, 3, 4})) {
+    const DType each = kept == d ? d : x.dtype();
+    Tensor std = rounded(sqrt(rounded(var + rounded(scalar(x.dtype(), a.number(7)), each), each)), each);
+    y = normalised(x, mean, rounded(recip(std), each), w, b, each);
+  } else {
+    // One multiplication and one addition for each element: the factors are computed for each channel.
+    Tensor rstd = inverse_std(var, a.number(7));
+    y = normalised(x, mean, w.defined() ? rstd * w : rstd, {}, b, x.dtype());
+  }
   return {y.cast(d), no_elements(kept), no_elements(kept), Tensor(), Tensor()};
 }
 

@@ -144,6 +144,7 @@ class GraphEval {
       case Op::DFT: return dft(u);
       case Op::CALL: return Value(DType::void_, 0);
       case Op::RESULT: return result(u);
+      case Op::PAIRS: return pairs(u);
       case Op::CONTIGUOUS: return in(u, 0);
       case Op::CHECK: return check(u);
       default: return elementwise(u);
@@ -167,6 +168,13 @@ class GraphEval {
     expect(u->dtype == DType::i64, u, "dtype");
     Value v(DType::i64, u->numel);
     for (int64_t k = 0; k < u->numel; ++k) v.cells[k].i = k;
+    return v;
+  }
+
+  Value pairs(const UOp* u) {
+    for (int k : {0, 1}) expect(in(u, k).numel() == 1 || in(u, k).numel() * 2 == u->numel, u, "sizes");
+    Value v(u->dtype, u->numel);
+    for (int64_t k = 0; k < u->numel; ++k) v.cells[k] = element(in(u, static_cast<int>(k % 2)), k / 2);
     return v;
   }
 

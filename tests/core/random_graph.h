@@ -121,7 +121,7 @@ class RandomGraph {
   Tensor step() {
     const Tensor t = any();
     int64_t d = t.dim() ? below(static_cast<int>(t.dim())) : 0;
-    switch (below(23)) {
+    switch (below(25)) {
       case 0: case 1: {
         static constexpr Op ops[] = {Op::NEG, Op::ABS, Op::EXP, Op::TANH, Op::SIN, Op::SQRT, Op::FLOOR, Op::ERF};
         Op op = ops[below(8)];
@@ -199,6 +199,15 @@ class RandomGraph {
         if (!t.dim() || (t.dtype() != DType::f32 && t.dtype() != DType::f64)) return {};
         Tensor r = transform(t, d);
         return r.defined() ? bounded(r * 0.1) : r;
+      }
+      case 22: {
+        Tensor other = below(3) ? partner(t) : full(t.sizes(), constant(t.dtype(), int64_t{1}));
+        return interleave(t, other.sizes() == t.sizes() ? other : bounded(binary(Op::MAX, t, t)));
+      }
+      case 23: {
+        if (!t.dim() || t.size(-1) != 2) return {};
+        Tensor a = t.select(-1, 0), b = t.select(-1, 1);
+        return below(2) ? a : interleave(b, a);
       }
       default: {
         if (!t.dim() || t.dtype() == DType::bool_) return {};

@@ -201,6 +201,21 @@ TEST(Index, CatByChoiceAndByWrites) {
   }
 }
 
+TEST(Index, InterleavedValuesAreReadAsTheyWere) {
+  GraphEval e;
+  Tensor a = counting(e, {3, 4}), b = a * 10.0, pairs = interleave(a, b);
+  EXPECT_EQ(pairs.sizes(), (Dims{3, 4, 2}));
+  EXPECT_EQ(e.run(pairs.select(0, 1)).numbers(), (Numbers{4, 40, 5, 50, 6, 60, 7, 70}));
+  EXPECT_EQ(pairs.select(-1, 0).node(), a.node());
+  EXPECT_EQ(pairs.reshape({-1}).view({12}, {2}, 1).node(), b.node());
+  EXPECT_EQ(e.run(pairs.select(-1, 1).transpose(0, 1)).numbers(), e.run(b.transpose(0, 1)).numbers());
+  EXPECT_EQ(e.run(pairs.reshape({24}).view({3}, {-8}, 23)).numbers(), (Numbers{110, 70, 30}));
+  EXPECT_EQ(e.run(pairs.reshape({24}).view({3}, {3}, 2)).numbers(), (Numbers{1, 20, 4}));  // of both
+  Tensor half = interleave(a, full({3, 4}, constant(DType::f32, 7.0)));
+  EXPECT_EQ(e.run(half.select(-1, 1).select(0, 2)).numbers(), (Numbers{7, 7, 7, 7}));
+  EXPECT_EQ(e.run(half.select(0, 0)).numbers(), (Numbers{0, 7, 1, 7, 2, 7, 3, 7}));
+}
+
 TEST(Index, ChecksTheUsersIndex) {
   GraphEval e;
   Tensor x = counting(e, {5}), i = e.leaf(value_of(DType::i32, {-1, 0, 4}), {3});

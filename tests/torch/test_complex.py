@@ -165,6 +165,36 @@ def test_numbers_are_run_time_arguments():
     assert torch.tiny.stats()["kernels_compiled"] == compiled
 
 
+def kernels_of(f, *arguments):
+    torch.tiny.synchronize()
+    result = f(*arguments)
+    torch.tiny.synchronize()
+    return torch.tiny.history()[-1].kernels, result
+
+
+@pytest.mark.parametrize("function, most", [(lambda x, y: torch.where(x.real > 0, x, y).mul(1j), 1), (lambda x, y: (x * y).real + x.imag, 1),
+                                            (lambda x, y: x * y, 2), (lambda x, y: (x * y + 2j) * x.conj(), 3)])
+def test_parts_take_no_kernels_of_their_own(function, most):
+    """They are taken from their pairs where they are loaded, and joined where they are stored."""
+    kernels, got = kernels_of(function, X.to(D), Y.to(D))
+    assert kernels <= most
+    torch.testing.assert_close(got.cpu(), function(X, Y))
+
+
+@pytest.mark.parametrize("make", [torch.complex, torch.polar])
+def test_out_has_the_complex_type_of_the_parts(make):
+    for parts in (torch.float32, torch.float64):
+        for out in (torch.complex64, torch.complex128, torch.float32):
+            def words(d, parts=parts, out=out):
+                a = torch.ones(3, dtype=parts, device=d)
+                try:
+                    return make(a, a, out=torch.empty(3, dtype=out, device=d)).cpu()
+                except RuntimeError as e:
+                    return str(e)
+            want, got = words("cpu"), words(D)
+            assert want == got if isinstance(want, str) else torch.allclose(got, want)
+
+
 def test_memory_format_is_kept():
     z = sample(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     for f in (torch.exp, lambda t: t * 2j, torch.abs, lambda t: t + t.conj()):

@@ -82,6 +82,22 @@ def test_statistics_have_the_type_of_the_parameters(dtype, parameters):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("strided", ["x", "w", "var", "channels last"])
+def test_batch_norm_of_memory_with_gaps_rounds_at_every_step(dtype, train, strided):
+    torch.manual_seed(0)
+    x, w, b, mean, var = random(8, 3, 5, 6, dtype=dtype), *(random(3, dtype=dtype) for _ in range(3)), torch.rand(3).to(dtype) + 0.1
+
+    def batch_norm(*given):
+        x, w, b, mean, var = (t.clone() for t in given)
+        gaps = {"x": lambda: torch.stack([x, x], -1)[..., 0], "w": lambda: torch.stack([w, w], -1)[..., 0],
+                "var": lambda: torch.stack([var, var], -1)[..., 0], "channels last": lambda: x.contiguous(memory_format=torch.channels_last)}[strided]()
+        x, w, var = (gaps if name == strided else t for name, t in (("x", x), ("w", w), ("var", var)))
+        return torch.native_batch_norm(gaps if strided == "channels last" else x, w, b, mean, var, train, 0.1, 1e-5)[0]
+    equal(batch_norm, x, w, b, mean, var)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 def test_a_mean_divides_a_rounded_sum(dtype):
     torch.manual_seed(0)
     x, source, index = random(5, 40, dtype=dtype), random(30, 40, dtype=dtype), torch.randint(0, 5, (30,))

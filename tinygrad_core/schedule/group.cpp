@@ -166,6 +166,8 @@ class Grouper {
   bool reachable(int s, int g, Place place) const {
     if (latest_[s] < g) return true;  // an earlier group's result, or leaves
     const Group& group = out_.groups[g];
+    const int base = base_[s];
+    if (base >= 0 && w_[base].op == Op::PAIRS && out_.group_of[base] == g) return false;  // it has two elements for each of the group
     if (out_.group_of[s] == g) {
       if (w_[s].numel == 1 && group.rows > 1) return false;
       return out_.place[s] == place || (out_.place[s] == Place::Row && group.rows == 1 && w_[s].numel == 1);
@@ -181,7 +183,7 @@ class Grouper {
     const Node& n = w_[i];
     int g = latest_[i];
     Place place = Place::Vec;
-    if (g >= 0 && !full(g, i) && n.op != Op::GATHER && place_in(out_.groups[g], n.numel, &place)) {
+    if (g >= 0 && !full(g, i) && n.op != Op::GATHER && place_in(out_.groups[g], steps_of(n), &place)) {
       bool ok = true;
       for (int s : n.src) ok = ok && reachable(s, g, place);
       if (ok && !(place == Place::Vec && out_.groups[g].contraction)) {
@@ -195,7 +197,7 @@ class Grouper {
       return g;
     }
     out_.place[i] = Place::Vec;
-    return open(i, n.numel, 0);
+    return open(i, steps_of(n), 0);
   }
 
   /// What a reduction over `i` reads from memory, through movement and cheap arithmetic.
@@ -220,7 +222,7 @@ class Grouper {
     int64_t cols = reduce_columns(n), rows = n.numel;
     bool contraction = is_contraction(s);
     out_.place[i] = Place::Row;
-    if (g >= 0 && out_.group_of[s] == g && out_.place[s] == Place::Vec && !full(g, i)) {
+    if (g >= 0 && out_.group_of[s] == g && out_.place[s] == Place::Vec && w_[s].op != Op::PAIRS && !full(g, i)) {
       Group& group = out_.groups[g];
       if (group.cols == 0 && !group.contraction && cols > 1 && !only_feeds_rows(group, cols)) {
         group.rows = rows, group.cols = cols, group.contraction = contraction;

@@ -33,7 +33,7 @@ class Builder {
       find_used();
       find_levels();
       make_ranges();
-      for (int m : stored_) roots.push_back(store_of(m));
+      for (int m : stored_) w_[m].op == Op::PAIRS ? store_pairs(m, roots) : roots.push_back(store_of(m));
     }
     keep_checks(roots);
     TINY_ASSERT(out_.buffers.size() <= static_cast<size_t>(caps_.max_params), "a group has more buffers than a kernel may have");
@@ -98,6 +98,9 @@ class Builder {
           if (w_[s].numel == v.numel && (!member(s) || v.op != Op::REDUCE)) todo.push_back(s);
       } else if (v.op == Op::GATHER) {
         todo.push_back(v.src[1]);
+      } else if (v.op == Op::PAIRS) {
+        for (int s : v.src)
+          if (w_[s].numel == steps_of(v)) todo.push_back(s);
       }
     }
   }
@@ -340,11 +343,14 @@ class Builder {
   U store_of(int m) {
     auto it = stores_.find(m);
     if (it != stores_.end()) return it->second;
-    U index = g_.place[m] == Place::Vec && self_.cols ? vec_[level_[m]] : row_;
-    U v = value(m, index, U());
-    U s = store(home_[m], w_[m].dtype, index, v);
+    U index = own_index(m), s = store(home_[m], w_[m].dtype, index, value(m, index, U()));
     stores_.emplace(m, s);
     return s;
+  }
+  U own_index(int m) { return g_.place[m] == Place::Vec && self_.cols ? vec_[level_[m]] : row_; }
+  void store_pairs(int m, std::vector<UOp*>& roots) {
+    U index = own_index(m);
+    for (int k : {0, 1}) roots.push_back(store(home_[m], w_[m].dtype, index * 2 + k, value(w_[m].src[k], index, U())));
   }
 
   // ---- kernels of one node

@@ -162,7 +162,7 @@ class Scheduler {
     bool any = false;
     for (int m : stored) {
       int b = home_[m];
-      if (!is_root_[m] || out_.buffers[b].kind != ScheduledBuffer::Output) continue;
+      if (!is_root_[m] || out_.buffers[b].kind != ScheduledBuffer::Output || w_[m].op == Op::PAIRS) continue;
       UOp *index = nullptr, *value = nullptr;
       for (const auto& s : k.stores)
         if (s.buffer == b) index = s.index, value = s.value;

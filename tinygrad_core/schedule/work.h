@@ -35,6 +35,8 @@ struct Work {
 
 inline Op reduce_op(const Node& n) { return static_cast<Op>(n.arg.i & 255); }
 inline int64_t reduce_columns(const Node& n) { return n.arg.i >> 8; }
+/// Elements that a kernel computes one after the other: a PAIRS is two at a time.
+inline int64_t steps_of(const Node& n) { return n.op == Op::PAIRS ? n.numel / 2 : n.numel; }
 /// Computed wherever it is used, never stored for itself: leaves, numbers and pure movement.
 inline bool is_free(Op op) {
   return op == Op::BUFFER || op == Op::CONST || op == Op::SCALAR || op == Op::IOTA || op == Op::EMPTY || op == Op::VIEW || op == Op::PAD;

@@ -75,6 +75,15 @@ Tensor cat(std::span<const Tensor> parts, int64_t d) {
   return filled.size() <= kSelectParts ? cat_by_select(filled, d, sizes) : cat_by_writes(filled, d, sizes);
 }
 
+Tensor interleave(const Tensor& a, const Tensor& b) {
+  TINY_ASSERT(a.dtype() == b.dtype() && a.sizes() == b.sizes(), "interleaved values have one dtype and one shape");
+  Dims sizes = a.sizes();
+  sizes.push_back(2);
+  if (a.numel() == 0) return Tensor(detail::nothing(a.dtype()), std::move(sizes));
+  UOp *even = detail::broadcast_source(a.node()), *odd = detail::broadcast_source(b.node());
+  return Tensor(make(Op::PAIRS, a.dtype(), a.numel() * 2, {}, {even, odd}), std::move(sizes));
+}
+
 Tensor check(const Tensor& value, const Tensor& ok, std::string text, int64_t limit) {
   TINY_ASSERT(is_bool(ok.dtype()) && (ok.numel() == value.numel() || ok.numel() == 1), "a check has one condition for each value");
   if (value.numel() == 0) return value;

@@ -92,6 +92,16 @@ bool compose(const Geometry& top, const Geometry& low, Geometry& result) {
   return true;
 }
 
+/// Whether `g` reads only one of the two sources of a PAIRS; then `g` becomes its view of source number `source`.
+bool reads_one(Geometry& g, int* source) {
+  for (int64_t s : g.strides)
+    if (s % 2 != 0) return false;
+  *source = static_cast<int>(g.offset % 2);
+  for (int64_t& s : g.strides) s /= 2;
+  g.offset /= 2;
+  return true;
+}
+
 bool is_identity(const Geometry& g, int64_t src_numel) {
   if (g.offset != 0 || product(g.sizes) != src_numel) return false;
   return g.sizes.empty() || (g.sizes.size() == 1 && g.strides[0] == 1);
@@ -104,7 +114,15 @@ Ref make_view(const Ref& src, const Dims& sizes, const Dims& strides, int64_t of
   if (numel == 0) return nothing(src->dtype);
   Geometry g = canonical(sizes, strides, offset);
   UOp* base = src.get();
-  while (!is_identity(g, base->numel) && base->is(Op::VIEW)) {
+  while (!is_identity(g, base->numel)) {
+    if (base->is(Op::PAIRS)) {
+      int source = 0;
+      if (!reads_one(g, &source)) break;
+      base = base->src[source];
+      if (base->numel == 1) g = canonical(g.sizes, Dims(g.sizes.size()), 0);
+      continue;
+    }
+    if (!base->is(Op::VIEW)) break;
     const Record* r = base->arg.rec;
     Geometry low{r->a, r->b, r->n}, merged;
     if (!compose(g, low, merged)) break;

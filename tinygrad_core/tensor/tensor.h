@@ -104,6 +104,8 @@ Dims broadcast_sizes(const Dims& a, const Dims& b);        // throws Error(Value
 
 // ---- joining, indexing
 Tensor cat(std::span<const Tensor> parts, int64_t d);
+/// a and b side by side in a new last dimension of 2. Selecting one of them again gives what it was.
+Tensor interleave(const Tensor& a, const Tensor& b);
 /// `index` (any integer dtype; negative counts from the end) checked against `limit` and made i64 in 0..limit-1; `text` as in check().
 Tensor checked_index(const Tensor& index, int64_t limit, std::string text, bool allow_negative = true);
 /// `value` where `ok` (bool, same sizes) holds, else 0 and an error at the next read: `text`, in which {} stands for the value, then

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lower/complex/complex.h"
+#include "lower/complex/math.h"
 #include "lower/nn_util.h"
 
 namespace tiny::lower::complex {
@@ -17,6 +18,12 @@ void check_parts(const Args& a) {
   if (a.tensor(0).dtype() != a.tensor(1).dtype())
     fail(ErrorKind::Runtime, fmt::format("Expected object of scalar type {} but got scalar type {} for second argument",
                                          scalar_type_name(a.tensor(0).dtype()), scalar_type_name(a.tensor(1).dtype())));
+  const DType d = a.tensor(0).dtype();  // nothing is cast to the type of `out=`
+  for (const OutInfo& out : a.outs) {
+    if (out.complex && out.dtype == d) continue;
+    fail(ErrorKind::Runtime, fmt::format("Expected object of scalar type {} but got scalar type {} for argument 'out'",
+                                         complex_type_name(d), out.complex ? complex_type_name(out.dtype) : scalar_type_name(out.dtype)));
+  }
 }
 
 }  // namespace

@@ -10,12 +10,17 @@ namespace {
 enum Interpolation : int64_t { kBilinear, kNearest, kBicubic };
 enum Padding : int64_t { kZeros, kBorder, kReflection };
 
+/// Positions and weights are rounded to the input's type at every step, as the CPU's kernels do it. In two dimensions those have formulas of
+/// their own, which round elsewhere.
 struct Sampler {
   Tensor input, grid;         // grid in the computing type
   int64_t interpolation, padding;
   bool align_corners;
   Dims in, out;               // spatial sizes
   size_t n() const { return in.size(); }
+  bool flat() const { return in.size() == 2; }
+  Tensor step(const Tensor& t) const { return rounded(t, input.dtype()); }
+  Tensor number(double x) const { return step(like(grid, x)); }
 };
 
 /// A coordinate and its derivative with respect to the grid's.
@@ -29,33 +34,40 @@ struct Tap {
 };
 
 /// Grid numbers -1 .. 1 as positions in 0 .. size-1: -1 and 1 are the middles of the outer elements, or their outer edges.
-Place unnormalized(const Tensor& g, int64_t size, bool align_corners) {
-  double n = static_cast<double>(size);
-  if (align_corners) return {(g + 1.0) * ((n - 1) / 2), full(g.sizes(), like(g, (n - 1) / 2))};
-  return {((g + 1.0) * n - like(g, 1.0)) * 0.5, full(g.sizes(), like(g, n / 2))};
+Place unnormalized(const Sampler& s, const Tensor& g, int64_t size) {
+  const double n = static_cast<double>(s.align_corners ? size - 1 : size);
+  Tensor from = s.step(g + 1.0), slope = full(g.sizes(), s.number(n / 2)), at;
+  if (s.flat()) at = s.step(from * s.number(n / 2));
+  else at = s.align_corners ? s.step(from * 0.5 * s.number(n)) : s.step(s.step(from * s.number(n)) - like(g, 1.0)) * 0.5;
+  return {s.flat() && !s.align_corners ? s.step(at - like(g, 0.5)) : at, slope};
 }
 
-Place clipped(const Place& p, int64_t size) {
-  Tensor lo = like(p.at, 0), hi = like(p.at, static_cast<double>(size - 1));
+Place clipped(const Sampler& s, const Place& p, int64_t size) {
+  Tensor lo = like(p.at, 0), hi = s.number(static_cast<double>(size - 1));
   // A NaN becomes the lower end, as in PyTorch.
   Tensor inside = lt(lo, p.at) & lt(p.at, hi), at = where(lt(lo, p.at), minimum(p.at, hi), lo);
   return {at, where(inside, p.slope, lo)};
 }
 
 /// Mirrored at the ends, as often as it takes.
-Place reflected(const Place& p, int64_t size, bool align_corners) {
-  double low = align_corners ? 0 : -0.5, span = align_corners ? static_cast<double>(size - 1) : static_cast<double>(size);
+Place reflected(const Sampler& s, const Place& p, int64_t size) {
+  const double low = s.align_corners ? 0 : -0.5, span = static_cast<double>(s.align_corners ? size - 1 : size);
   if (span == 0) return {full(p.at.sizes(), like(p.at, 0)), full(p.at.sizes(), like(p.at, 0))};
-  Tensor from = p.at - like(p.at, low), size_of = abs(from), negative = lt(from, like(from, 0));
-  Tensor extra = binary(Op::MOD, size_of, like(from, span)), flips = (size_of / span).unary(Op::FLOOR);
-  Tensor odd = ne(binary(Op::MOD, flips, like(from, 2)), like(from, 0));
-  Tensor at = where(odd, like(from, span + low) - extra, extra + low);
-  return {at, where(ne(odd, negative), -p.slope, p.slope)};
+  Tensor from = s.step(p.at - like(p.at, low)), apart = abs(from), negative = lt(from, like(from, 0)), odd, at;
+  if (s.flat()) {
+    Tensor there_and_back = s.number(2 * span), times = s.step(apart / there_and_back).unary(Op::TRUNC);
+    Tensor extra = s.step(apart - s.step(times * there_and_back)), rest = s.step(there_and_back - extra);
+    odd = lt(rest, extra), at = minimum(extra, rest);
+  } else {
+    Tensor extra = binary(Op::MOD, apart, s.number(span)), flips = s.step(apart / s.number(span)).unary(Op::FLOOR);
+    odd = ne(binary(Op::MOD, flips, like(from, 2)), like(from, 0)), at = where(odd, s.step(s.number(span) - extra), extra);
+  }
+  return {s.step(at + low), where(ne(odd, negative), -p.slope, p.slope)};
 }
 
-Place bounded(const Place& p, int64_t size, int64_t padding, bool align_corners) {
-  if (padding == kBorder) return clipped(p, size);
-  if (padding == kReflection) return clipped(reflected(p, size, align_corners), size);
+Place bounded(const Sampler& s, const Place& p, int64_t size) {
+  if (s.padding == kBorder) return clipped(s, p, size);
+  if (s.padding == kReflection) return clipped(s, reflected(s, p, size), size);
   return p;
 }
 
@@ -65,10 +77,11 @@ struct Taps {
 };
 
 /// Keys's cubic convolution with A = -0.75 at a distance, and its derivative. Source: https://en.wikipedia.org/wiki/Bicubic_interpolation
-Tensor cubic(const Tensor& t, const Tensor& far) {
+Tensor cubic(const Sampler& s, const Tensor& t, const Tensor& far) {
   constexpr double A = -0.75;
-  Tensor outer = ((t * A - like(t, 5 * A)) * t + 8 * A) * t - like(t, 4 * A);
-  return where(far, outer, ((t * (A + 2) - like(t, A + 3)) * t) * t + 1.0);
+  auto times = [&](const Tensor& x) { return s.step(x * t); };
+  Tensor outer = s.step(times(s.step(times(s.step(s.step(t * A) - like(t, 5 * A))) + 8 * A)) - like(t, 4 * A));
+  return where(far, outer, s.step(times(times(s.step(s.step(t * (A + 2)) - like(t, A + 3)))) + 1.0));
 }
 Tensor cubic_slope(const Tensor& t, const Tensor& far) {
   constexpr double A = -0.75;
@@ -81,22 +94,22 @@ Taps taps_along(const Sampler& s, size_t k) {
   shape[0] = s.input.size(0), shape[1] = product(s.out);
   // The grid's last dimension counts from the innermost one of the image.
   Tensor g = s.grid.select(-1, static_cast<int64_t>(s.n() - 1 - k)).reshape(shape);
-  Place p = unnormalized(g, s.in[k], s.align_corners);
-  if (s.interpolation != kBicubic) p = bounded(p, s.in[k], s.padding, s.align_corners);
+  Place p = unnormalized(s, g, s.in[k]);
+  if (s.interpolation != kBicubic) p = bounded(s, p, s.in[k]);
   Taps r;
-  Tensor low = p.at.unary(Op::FLOOR), t = p.at - low, index;
+  Tensor low = p.at.unary(Op::FLOOR), t = s.step(p.at - low), index;
   if (s.interpolation == kNearest) {
     index = p.at.unary(Op::ROUND);
   } else if (s.interpolation == kBilinear) {
     Tensor i = iota_along(ndim, 2 + k, 2), first = eq(i, index_constant(0));
     index = low + i.cast(t.dtype());
-    r.weight = where(first, like(t, 1) - t, t), r.slope = where(first, -p.slope, p.slope);
+    r.weight = where(first, s.step(like(t, 1) - t), t), r.slope = where(first, -p.slope, p.slope);
   } else {
-    Tensor i = iota_along(ndim, 2 + k, 4), offset = (i - index_constant(1)).cast(t.dtype()), apart = t - offset;
+    Tensor i = iota_along(ndim, 2 + k, 4), offset = (i - index_constant(1)).cast(t.dtype()), apart = s.step(t - offset);
     Tensor before = lt(i, index_constant(2)), far = eq(i, index_constant(0)) | eq(i, index_constant(3));
-    index = bounded({low + offset, p.slope}, s.in[k], s.padding, s.align_corners).at;
+    index = bounded(s, {s.step(low + offset), p.slope}, s.in[k]).at;
     Tensor distance = where(before, apart, -apart), slope = cubic_slope(distance, far);
-    r.weight = cubic(distance, far), r.slope = where(before, slope, -slope) * p.slope;
+    r.weight = cubic(s, distance, far), r.slope = where(before, slope, -slope) * p.slope;
   }
   Tensor zero = like(index, 0);
   r.inside = le(zero, index) & le(index, like(index, static_cast<double>(s.in[k] - 1)));
@@ -114,8 +127,9 @@ Corners corners(const Sampler& s, const std::vector<Taps>& taps) {
   for (size_t k = 0; k < s.n(); ++k) {
     c.position = k ? c.position * index_constant(s.in[k]) + taps[k].index : taps[k].index;
     c.inside = k ? c.inside & taps[k].inside : taps[k].inside;
-    if (taps[k].weight.defined()) c.weight = k ? c.weight * taps[k].weight : taps[k].weight;
   }
+  for (size_t k = s.n(); k-- > 0;)
+    if (taps[k].weight.defined()) c.weight = c.weight.defined() ? s.step(c.weight * taps[k].weight) : taps[k].weight;
   return c;
 }
 
@@ -160,10 +174,21 @@ Tensor grid_sampler(Args& a) {
   Dims sizes{s.input.size(0), s.input.size(1)};
   sizes.append(s.out.begin(), s.out.end());
   if (any_zero(sizes)) return zeros(sizes, d);
-  Corners all = corners(s, all_taps(s));
+  std::vector<Taps> taps = all_taps(s);
+  Corners all = corners(s, taps);
   Tensor v = where(all.inside.unsqueeze(1), gather_flat(s.input, flat_position(all.position, s)).cast(c), constant(c, 0.0));
-  if (all.weight.defined()) v = v * all.weight.unsqueeze(1);  // a NaN in the grid stays one
-  return v.sum(axes_from(3, s.n())).reshape(sizes).cast(d);
+  // A NaN in the grid stays one.
+  if (s.interpolation == kBicubic) {  // row by row
+    for (int64_t k : {1, 0}) {
+      Dims shape = v.sizes();
+      Tensor weight = taps[k].weight.reshape(k ? Dims{shape[0], 1, shape[2], 1, 4} : Dims{shape[0], 1, shape[2], 4});
+      v = reduce_in_order(s.step(v * weight), Op::ADD, {3 + k}, d);
+    }
+  } else {
+    if (all.weight.defined()) v = s.step(v * all.weight.unsqueeze(1));
+    v = reduce_in_order(v, Op::ADD, axes_from(3, s.n()), d);
+  }
+  return v.reshape(sizes).cast(d);
 }
 
 Results grid_sampler_backward(Args& a) {

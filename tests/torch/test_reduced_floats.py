@@ -173,6 +173,15 @@ def test_gradients_of_layer_norm_are_added_row_by_row(dtype):
         torch.set_num_threads(threads)
 
 
+@DTYPES
+@pytest.mark.parametrize("mode, dims", [("bilinear", 2), ("nearest", 2), ("bicubic", 2), ("bilinear", 3), ("nearest", 3)])
+def test_positions_of_grid_sample(dtype, mode, dims):
+    x, grid = torch.randn(2, 3, *[9, 12, 6][:dims]).to(dtype), (torch.randn(2, *[5, 8, 4][:dims], dims) * 1.2).to(dtype)
+    for padding in ("zeros", "border", "reflection"):
+        for align in (False, True):
+            assert differing(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid) == 0, (padding, align)
+
+
 def test_a_product_that_overflows_in_float16():
     """The gradient of a product is made of the rounded product of all."""
     x = torch.tensor([[200.0, 3.0], [300.0, 2.0], [0.25, 0.0]], dtype=torch.float16)

@@ -10,7 +10,7 @@ namespace {
 enum Interpolation : int64_t { kBilinear, kNearest, kBicubic };
 enum Padding : int64_t { kZeros, kBorder, kReflection };
 
-/// Positions and weights are rounded to the input's type at every step, as the CPU's kernels do it. In two dimensions those have formulas of
+/// Positions and weights are rounded to the input's type at every step, as the CPU's kernels do it. For images they have formulas of
 /// their own, which round elsewhere.
 struct Sampler {
   Tensor input, grid;         // grid in the computing type

@@ -73,7 +73,8 @@ Place bounded(const Sampler& s, const Place& p, int64_t size) {
 
 /// The neighbours of every place along dimension k of the image: [N, P, .., taps at 2 + k, ..]. Weights are undefined for one neighbour.
 struct Taps {
-  Tensor index, inside, weight, slope;   // index within the image (0 where outside); slope: of the weight by the grid's number
+  Tensor index, inside, weight;  // index within the image (0 where outside)
+  Tensor slope, scale;           // of the weight by the position, of the position by the grid's number
 };
 
 /// Keys's cubic convolution with A = -0.75 at a distance, and its derivative. Source: https://en.wikipedia.org/wiki/Bicubic_interpolation
@@ -83,9 +84,11 @@ Tensor cubic(const Sampler& s, const Tensor& t, const Tensor& far) {
   Tensor outer = s.step(times(s.step(times(s.step(s.step(t * A) - like(t, 5 * A))) + 8 * A)) - like(t, 4 * A));
   return where(far, outer, s.step(times(times(s.step(s.step(t * (A + 2)) - like(t, A + 3)))) + 1.0));
 }
-Tensor cubic_slope(const Tensor& t, const Tensor& far) {
+Tensor cubic_slope(const Sampler& s, const Tensor& t, const Tensor& far) {
   constexpr double A = -0.75;
-  return where(far, (t * (3 * A) - like(t, 10 * A)) * t + 8 * A, (t * (3 * (A + 2)) - like(t, 2 * (A + 3))) * t);
+  auto times = [&](const Tensor& x) { return s.step(x * t); };
+  Tensor outer = s.step(times(s.step(s.step(t * (3 * A)) - like(t, 10 * A))) + 8 * A);
+  return where(far, outer, times(s.step(s.step(t * (3 * (A + 2))) - like(t, 2 * (A + 3)))));
 }
 
 Taps taps_along(const Sampler& s, size_t k) {
@@ -103,14 +106,15 @@ Taps taps_along(const Sampler& s, size_t k) {
   } else if (s.interpolation == kBilinear) {
     Tensor i = iota_along(ndim, 2 + k, 2), first = eq(i, index_constant(0));
     index = low + i.cast(t.dtype());
-    r.weight = where(first, s.step(like(t, 1) - t), t), r.slope = where(first, -p.slope, p.slope);
+    r.weight = where(first, s.step(like(t, 1) - t), t), r.slope = where(first, like(t, -1), like(t, 1));
   } else {
     Tensor i = iota_along(ndim, 2 + k, 4), offset = (i - index_constant(1)).cast(t.dtype()), apart = s.step(t - offset);
     Tensor before = lt(i, index_constant(2)), far = eq(i, index_constant(0)) | eq(i, index_constant(3));
     index = bounded(s, {s.step(low + offset), p.slope}, s.in[k]).at;
-    Tensor distance = where(before, apart, -apart), slope = cubic_slope(distance, far);
-    r.weight = cubic(s, distance, far), r.slope = where(before, slope, -slope) * p.slope;
+    Tensor distance = where(before, apart, -apart), slope = cubic_slope(s, distance, far);
+    r.weight = cubic(s, distance, far), r.slope = where(before, slope, -slope);
   }
+  r.scale = p.slope;
   Tensor zero = like(index, 0);
   r.inside = le(zero, index) & le(index, like(index, static_cast<double>(s.in[k] - 1)));
   r.index = where(r.inside, index, zero).cast(DType::i64);
@@ -166,6 +170,47 @@ Dims axes_from(size_t first, size_t n) {
   return axes;
 }
 
+/// Sum of each row of x, added up element by element.
+Tensor row_sums(const Sampler& s, const Tensor& x) {
+  const DType d = s.input.dtype();
+  if (x.dtype() == d) return x.sum(Dims{1});
+  Dims shape{x.size(0), x.size(1), 1};
+  Tensor position = iota_along(3, 0, x.size(0)).expand(shape);
+  return scatter_flat(zeros({x.size(0)}, d), position, x.cast(d).reshape(shape), Op::ADD).cast(x.dtype());
+}
+
+/// x [N, C, P, taps..] in the order in which the CPU adds to the input's gradient: of images one vector register (of 32 bytes) of places
+/// after the other, and of each one neighbour after the other. Places that fill the last register are `rest`.
+Tensor in_registers(const Sampler& s, const Tensor& x, const Tensor& rest) {
+  if (!s.flat()) return x;
+  const int64_t lanes = 32 / itemsize(s.input.dtype()), places = x.size(2), blocks = (places + lanes - 1) / lanes;
+  Dims shape{x.size(0), x.size(1), blocks, lanes, x.size(3), x.size(4)};
+  Tensor full_blocks = x.pad(Dims(5), Dims{0, 0, blocks * lanes - places, 0, 0}, rest).reshape(shape);
+  return full_blocks.permute(s.interpolation == kBicubic ? Dims{0, 1, 2, 5, 4, 3} : Dims{0, 1, 2, 4, 5, 3});
+}
+
+/// Gradient [N, P] by the position along dimension k. `value` [N, C, P, taps..]: of the input; g [N, C, P, 1..]: of the result.
+Tensor position_gradient(const Sampler& s, const std::vector<Taps>& taps, const Tensor& value, const Tensor& g, size_t k) {
+  const int64_t n = value.size(0), c = value.size(1), p = value.size(2);
+  auto weight = [&](const Tensor& w) { return w.unsqueeze(1); };
+  Tensor terms;  // [N, P, what is added up]
+  if (s.interpolation == kBicubic) {
+    terms = s.step(s.step(s.step(value * g) * weight(taps[k].slope)) * weight(taps[1 - k].weight));
+    terms = terms.permute(Dims{0, 2, 1, 4, 3});
+  } else if (s.flat()) {
+    const auto axis = static_cast<int64_t>(3 + k);
+    Tensor apart = s.step(value.slice(axis, 1, 2) - value.slice(axis, 0, 1));
+    Tensor parts = s.step(apart * weight(taps[1 - k].weight)).reshape({n, c, p, 2});
+    terms = s.step(s.step(parts.select(3, 0) + parts.select(3, 1)) * g.reshape({n, c, p})).permute(Dims{0, 2, 1});
+  } else {
+    terms = value;
+    for (size_t j = s.n(); j-- > 0;)
+      if (j != k) terms = s.step(terms * weight(taps[j].weight));
+    terms = (s.step(terms * g) * weight(taps[k].slope)).permute(Dims{0, 2, 1, 3, 4, 5});
+  }
+  return row_sums(s, terms.reshape({n * p, terms.numel() / (n * p)})).reshape({n, p});
+}
+
 }  // namespace
 
 Tensor grid_sampler(Args& a) {
@@ -200,26 +245,24 @@ Results grid_sampler_backward(Args& a) {
   if (n * channels * places == 0) return r;
   std::vector<Taps> taps = all_taps(s);
   Corners all = corners(s, taps);
-  Dims shape(3 + s.n(), 1), channel_axis{1}, tap_axes = axes_from(2, s.n());
+  Dims shape(3 + s.n(), 1);
   shape[0] = n, shape[1] = channels, shape[2] = places;
   Tensor g = a.tensor(0).cast(c).reshape(shape), at = flat_position(all.position, s), inside = all.inside.unsqueeze(1);
   if (want_input) {
-    Tensor source = (all.weight.defined() ? g * all.weight.unsqueeze(1) : g).expand(at.sizes());
-    Tensor place = where(inside, at, index_constant(-1));
-    Dims planes{n * channels, at.numel() / (n * channels), 1};
-    r[0] = scatter_flat(zeros({s.input.numel()}, c), place.reshape(planes), source.reshape(planes),
-        Op::ADD).reshape(s.input.sizes()).cast(d);
+    Tensor source = g;
+    if (s.interpolation == kBicubic) source = s.step(s.step(g * taps[1].weight.unsqueeze(1)) * taps[0].weight.unsqueeze(1));
+    else if (all.weight.defined()) source = s.step(g * all.weight.unsqueeze(1));
+    Tensor place = in_registers(s, where(inside, at, index_constant(-1)), index_constant(-1));
+    source = in_registers(s, source.expand(at.sizes()).cast(d), constant(d, 0.0));
+    Dims planes{n * channels, place.numel() / (n * channels), 1};
+    r[0] = scatter_flat(zeros({s.input.numel()}, d), place.reshape(planes), source.reshape(planes), Op::ADD).reshape(s.input.sizes());
   }
   if (!want_grid || s.interpolation == kNearest) return r;
-  Tensor value = where(inside, gather_flat(s.input, at).cast(c) * g, constant(c, 0.0)).sum(channel_axis);
+  Tensor value = where(inside, gather_flat(s.input, at).cast(c), constant(c, 0.0));
   std::vector<Tensor> parts;
   for (size_t k = s.n(); k-- > 0;) {
-    Tensor slope;
-    for (size_t j = 0; j < s.n(); ++j) {
-      const Tensor& factor = j == k ? taps[j].slope : taps[j].weight;
-      slope = slope.defined() ? slope * factor : factor;
-    }
-    parts.push_back((value * slope).sum(tap_axes).unsqueeze(-1));
+    Tensor by_position = position_gradient(s, taps, value, g, k);
+    parts.push_back((by_position * taps[k].scale.reshape({n, places})).unsqueeze(-1));
   }
   r[1] = cat(parts, 2).reshape(s.grid.sizes()).cast(d);
   return r;

@@ -175,11 +175,16 @@ def test_gradients_of_layer_norm_are_added_row_by_row(dtype):
 
 @DTYPES
 @pytest.mark.parametrize("mode, dims", [("bilinear", 2), ("nearest", 2), ("bicubic", 2), ("bilinear", 3), ("nearest", 3)])
-def test_positions_of_grid_sample(dtype, mode, dims):
+def test_grid_sample(dtype, mode, dims):
+    """Also sums of the gradients, in the CPU's order: register by register, of images."""
     x, grid = torch.randn(2, 3, *[9, 12, 6][:dims]).to(dtype), (torch.randn(2, *[5, 8, 4][:dims], dims) * 1.2).to(dtype)
     for padding in ("zeros", "border", "reflection"):
         for align in (False, True):
-            assert differing(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid) == 0, (padding, align)
+            def sample(x, g, padding=padding, align=align):
+                return F.grid_sample(x, g, mode, padding, align)
+            assert differing(sample, x, grid) == 0, (padding, align)
+            assert differing(gradient(lambda x: sample(x, grid.to(x.device))), x) == 0, (padding, align)
+            assert differing(gradient(lambda g: sample(x.to(g.device), g)), grid) == 0, (padding, align)
 
 
 def test_a_product_that_overflows_in_float16():

@@ -150,10 +150,10 @@ Results group_norm_backward(Args& a) {
 
 namespace {
 
-/// old * (1 - momentum) + batch * momentum, in the running statistic's own dtype. In bfloat16 the CPU rounds at every step.
-Tensor running(const Args& a, int i, const Tensor& batch, int momentum) {
+/// old * (1 - momentum) + batch * momentum, in the running statistic's own dtype, in steps of type `step`.
+Tensor running(const Args& a, int i, const Tensor& batch, int momentum, DType step) {
   if (!a.has(i)) return {};
-  DType d = a.tensor(i).dtype(), c = compute_dtype(d), step = d == DType::bf16 ? d : c;
+  DType d = a.tensor(i).dtype(), c = compute_dtype(d);
   Tensor m = rounded(scalar(c, a.number(momentum)), step), rest = rounded(like(m, 1) - m, step);
   return (rounded(a.as(i, c) * rest, step) + batch.cast(c) * m).cast(d);
 }
@@ -184,21 +184,23 @@ Results batch_norm_training(Args& a, int mean, int var, int momentum, int eps) {
   DType d = a.tensor(0).dtype();
   Tensor x = widened(a, 0), w = optional(a, 1, x.dtype()), b = optional(a, 2, x.dtype());
   Stats s = stats(x, all_but_channels(x));
-  // The elements are normalised with the statistics as they are kept. In bfloat16 the variance is a quotient of rounded numbers.
+  // The elements are normalised with the statistics as they are kept. Of dense memory in bfloat16, the variance is a quotient of rounded
+  // numbers, and running statistics are rounded at every step.
   DType kept = mean < 0 ? statistics_dtype(a, d, {1, 2}) : statistics_dtype(a, d, {1, 2, mean, var}), step = x.dtype();
-  if (kept == DType::bf16) step = kept;
+  const bool gaps = strided(a, {1, 2, mean, var});
+  if (kept == DType::bf16 && !gaps) step = kept;
   const double n = elements_per_channel(x);
   Tensor squares = rounded(s.var * n, step);
   auto divided = [&](double by) { return rounded(squares / rounded(constant(x.dtype(), by), step), step); };
   if (step == DType::bf16) s.var = divided(n);
   Tensor rstd = rounded(inverse_std(s.var, a.number(eps)), kept), center = rounded(s.mean, kept);
-  const DType each = kept == d && strided(a, {1, 2, mean, var}) ? d : x.dtype();
+  const DType each = kept == d && gaps ? d : x.dtype();
   Dims c{x.size(1)};
   Tensor y = normalised(x, center.reshape(c), rstd.reshape(c), w, b, each);
   Results r{y.cast(d), center.reshape(c).cast(kept), rstd.reshape(c).cast(kept)};
   if (mean < 0) return r;
-  r.push_back(running(a, mean, rounded(s.mean, step).reshape(c), momentum));
-  r.push_back(running(a, var, (step == DType::bf16 ? divided(n - 1) : unbiased(s.var, n)).reshape(c), momentum));
+  r.push_back(running(a, mean, rounded(s.mean, gaps ? kept : step).reshape(c), momentum, step));
+  r.push_back(running(a, var, (step == DType::bf16 ? divided(n - 1) : unbiased(s.var, n)).reshape(c), momentum, step));
   return r;
 }
 
@@ -270,7 +272,8 @@ Results batch_norm_update_stats(Args& a) {
   Stats s = stats(x, all_but_channels(x));
   Dims c{x.size(1)};
   Tensor mean = s.mean.reshape(c), var = s.var.reshape(c);
-  return {mean, var, running(a, 1, mean, 3), running(a, 2, unbiased(var, elements_per_channel(x)), 3)};
+  const DType step = a.has(1) && a.tensor(1).dtype() == DType::bf16 ? DType::bf16 : x.dtype();
+  return {mean, var, running(a, 1, mean, 3, step), running(a, 2, unbiased(var, elements_per_channel(x)), 3, step)};
 }
 
 namespace {

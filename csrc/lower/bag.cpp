@@ -88,7 +88,7 @@ Tensor embedding_bag_dense_backward(Args& a) {
   const Tensor& grad = a.tensor(0);
   int64_t rows = a.integer(5), mode = a.integer(7), padding = a.integer(9, -1), n = a.tensor(1).numel(), width = grad.size(1);
   DType d = grad.dtype(), c = compute_dtype(d);
-  Tensor out = zeros({rows, width}, d);
+  Tensor out = zeros({rows, width}, d);  // in reduced floats rounded after every row, as on the CPU
   if (n == 0 || grad.numel() == 0 || rows == 0) return out;
   Tensor index = a.tensor(1).cast(DType::i64).reshape({n}), bag = a.tensor(2).cast(DType::i64);
   if (mode == kMax) {  // each column of a bag goes to the row that won it
@@ -104,10 +104,9 @@ Tensor embedding_bag_dense_backward(Args& a) {
     scale = scale / gather_flat(counts, index).cast(c);
   }
   if (mode == kMean) scale = scale / maximum(gather_flat(a.tensor(3).cast(DType::i64), bag), index_constant(1)).cast(c);
-  // The CPU adds up in the gradient's type, but in the order of an unstable sort: no order to follow.
-  Tensor source = take_rows(grad, bag).cast(c) * scale.unsqueeze(-1);
+  Tensor source = (take_rows(grad, bag).cast(c) * rounded(scale, d).unsqueeze(-1)).cast(d);
   if (padding >= 0) index = where(eq(index, index_constant(padding)), index_constant(-1), index);
-  return scatter_rows(out.cast(c), index, source, Op::ADD).cast(d);
+  return scatter_rows(out, index, source, Op::ADD);
 }
 
 Tensor embedding_bag_weights_backward(Args& a) {

@@ -189,10 +189,11 @@ void add_others(torch::Library& library, c10::DispatchKey on_host, c10::Dispatch
   }
 }
 
-/// PyTorch's kernel of the gradient reads its operands' memory as the host's, past the dispatcher.
-void refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "torch_tiny: ", toString(op.operator_name()),
-                              " has no kernel for sparse tensors on the tiny device; call it on the CPU");
+/// The CPU's kernel keeps what its gradient needs only if an operand asks for gradients; stand-ins do not.
+void reducing_mm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  c10::IValue& other = (*stack)[stack->size() - 2];  // of self, other, reduce
+  if (c10::GradMode::is_enabled()) other = other.toTensor().to(c10::kCPU).detach().set_requires_grad(true);
+  run_on_cpu(op, stack, kReason);
 }
 
 namespace native = at::native;
@@ -246,8 +247,7 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
   m.impl("row_indices", TORCH_FN(native::row_indices_sparse_csr));
   m.impl("sparse_dim", TORCH_FN(native::sparse_dim_sparse_csr));
   m.impl("values", TORCH_FN(native::values_sparse_csr));
-  m.impl("_sparse_mm_reduce_impl", torch::CppFunction::makeFromBoxedFunction<&refuse>());
-  m.impl("_sparse_mm_reduce_impl_backward", torch::CppFunction::makeFromBoxedFunction<&refuse>());
+  m.impl("_sparse_mm_reduce_impl", torch::CppFunction::makeFromBoxedFunction<&reducing_mm>());
   add_others(m, c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrPrivateUse1);
 }
 

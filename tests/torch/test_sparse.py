@@ -123,7 +123,19 @@ def test_copies_and_files():
     same(torch.load(file, weights_only=True), s)
 
 
-def test_reducing_products_of_compressed_rows_are_refused():
-    a = torch.eye(3, device=D).to_sparse_csr().requires_grad_()
-    with pytest.raises(NotImplementedError, match="_sparse_mm_reduce_impl"):
-        torch.sparse.mm(a, torch.ones(3, 2, device=D), "mean")
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_reducing_products_of_compressed_rows(reduce):
+    """They run on the CPU. The gradients of amax and amin need what only a product that asks for gradients keeps."""
+    dense, b = torch.randn(5, 7) * (torch.rand(5, 7) > 0.5), torch.randn(7, 3)
+    for wanted in ((True, False), (False, True), (True, True)):
+        results = []
+        for d in ("cpu", D):
+            operands = dense.to_sparse_csr().to(d).requires_grad_(wanted[0]), b.to(d).requires_grad_(wanted[1])
+            y = torch.sparse.mm(*operands, reduce)
+            assert y.device.type == d
+            grads = torch.autograd.grad((y * y).sum(), [t for t in operands if t.requires_grad])
+            results.append([y, *(g.to_dense() for g in grads)])
+        for want, got in zip(*results, strict=True):
+            torch.testing.assert_close(got.cpu(), want)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.sparse.mm(dense.to_sparse_csr().to(D), b.to(D), reduce).cpu(), torch.sparse.mm(dense.to_sparse_csr(), b, reduce))

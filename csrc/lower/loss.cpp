@@ -60,6 +60,25 @@ Nll nll(const Args& a, const Tensor& x, int target, int weight, int ignore, DTyp
   return r;
 }
 
+/// Sum of x [n, not 0] as the CPU's kernel forms it in the type d, rounded after every addition: the first element for itself, then groups
+/// of 16, groups of 16 of their sums and so on, at last what each level has left.
+Tensor cascaded_sum(const Tensor& x, DType d) {
+  constexpr int64_t kGroup = 16;
+  if (x.dtype() == d) return x.sum();
+  std::vector<Tensor> parts;
+  Tensor level = x.slice(0, 1, x.size(0));
+  while (level.size(0) > 0) {
+    const int64_t n = level.size(0), groups = n / kGroup, whole = groups * kGroup;
+    if (whole < n) parts.push_back(reduce_in_order(level.slice(0, whole, n), Op::ADD, {0}, d));
+    if (groups == 0) break;
+    level = reduce_in_order(level.slice(0, 0, whole).reshape({groups, kGroup}), Op::ADD, {1}, d);
+  }
+  parts.push_back(x.select(0, 0));
+  Tensor sum = parts[0];
+  for (size_t k = 1; k < parts.size(); ++k) sum = rounded(sum + parts[k], d);
+  return sum;
+}
+
 Results nll_forward(Args& a) {
   const Tensor& self = a.tensor(0);
   DType d = self.dtype(), c = compute_dtype(d);
@@ -74,7 +93,12 @@ Results nll_forward(Args& a) {
     Tensor weight = self.dim() == 1 ? v.weight.reshape({}).cast(d) : constant(d, 0.0);
     return {loss.reshape(a.tensor(1).sizes()).cast(d), weight};
   }
-  Tensor total = loss.sum(), weight = v.weight.sum();
+  if (v.n * v.s == 0) {
+    Tensor total = loss.sum(), weight = v.weight.sum();
+    return {(reduction == kMean ? total / weight : total).cast(d), weight.cast(d)};
+  }
+  auto sum = [&](const Tensor& x) { return cascaded_sum(rounded(x.reshape({v.n * v.s}), d), d); };
+  Tensor total = sum(loss), weight = a.has(2) ? sum(v.weight) : rounded(v.weight.sum(), d);
   return {(reduction == kMean ? total / weight : total).cast(d), weight.cast(d)};
 }
 
@@ -84,7 +108,7 @@ Tensor nll_gradient(Args& a) {
   Nll v = nll(a, self, 2, 3, 5, c);
   Tensor g = a.as(0, c);
   int64_t reduction = a.integer(4);
-  if (reduction == kMean) g = g / a.as(6, c);
+  if (reduction == kMean) g = rounded(g / a.as(6, c), d);
   if (g.dim() > 0) g = g.reshape({v.n, v.s});
   Tensor each = where(v.ignored, constant(c, 0.0), -(v.weight * g)).reshape({v.n, 1, v.s});
   Tensor hit = eq(iota(v.c).reshape({v.c, 1}), v.target.reshape({v.n, 1, v.s}));

@@ -162,6 +162,21 @@ def test_order_of_additions(shape, function, dtype):
 
 
 @DTYPES
+@pytest.mark.parametrize("shape", [(1, 7), (3, 7), (17, 7), (300, 7), (5, 7, 3, 11)])
+def test_nll_loss(shape, dtype):
+    x = torch.randn(shape).log_softmax(1).to(dtype)
+    target, weight = torch.randint(0, 7, (shape[0], *shape[2:])), (torch.rand(7) + 0.5).to(dtype)
+    target.view(-1)[4:16:3] = 2
+    for w in (None, weight):
+        for reduction in ("none", "sum", "mean"):
+            for ignored in (-100, 2) if target.numel() < 17 else (-100,):  # the CPU forms its groups without what is ignored
+                def loss(x, w=w, reduction=reduction, ignored=ignored):
+                    return F.nll_loss(x, target.to(x.device), None if w is None else w.to(x.device), reduction=reduction, ignore_index=ignored)
+                assert differing(loss, x) == 0
+                assert differing(gradient(loss), x) == 0
+
+
+@DTYPES
 def test_gradients_of_layer_norm_are_added_row_by_row(dtype):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # with more the CPU adds up parts of the rows

@@ -87,7 +87,7 @@ bool own_row(const Digit& d, int side) { return !d.column && d.stride[side] != 0
 
 /// Copies the operand so that `inner` elements of digit `v` lie side by side: [other digits of the operand, rows first, then columns,
 /// inner]. Splits digit v in two when inner is not its extent.
-int pack(Work& w, std::vector<Digit>& digits, int side, int base, int64_t offset, size_t v, int64_t inner) {
+int pack(Work& w, std::vector<Digit>& digits, int side, int base, int64_t offset, size_t v, int64_t inner, Layouts& layouts) {
   if (digits[v].extent != inner) {
     Digit low = digits[v];
     low.extent = inner;
@@ -102,8 +102,10 @@ int pack(Work& w, std::vector<Digit>& digits, int side, int base, int64_t offset
   order.push_back(v);
   Dims sizes, strides;
   for (size_t i : order) sizes.push_back(digits[i].extent), strides.push_back(digits[i].stride[side]);
-  int packed = w.add_view(base, sizes, strides, offset);
-  packed = w.add(Op::CONTIGUOUS, w[packed].dtype, w[packed].numel, {}, {packed});
+  int view = w.add_view(base, sizes, strides, offset);
+  auto [it, fresh] = layouts.try_emplace({base, w[view].arg.rec}, -1);
+  if (fresh) it->second = w.add(Op::CONTIGUOUS, w[view].dtype, w[view].numel, {}, {view});
+  const int packed = it->second;
   Dims dense = contiguous_strides(sizes);
   for (size_t k = 0; k < order.size(); ++k) digits[order[k]].stride[side] = dense[k];
   return packed;
@@ -111,7 +113,8 @@ int pack(Work& w, std::vector<Digit>& digits, int side, int base, int64_t offset
 
 }  // namespace
 
-int condition_contraction(Work& w, int product, int64_t columns, DType dtype, const Caps& caps) {
+int condition_contraction(Work& w, int product, int64_t columns, DType dtype, const Caps& caps, const int64_t (&readers)[2],
+                          Layouts& layouts) {
   const Node mul = w[product];
   int64_t total = mul.numel;
   if (w[mul.src[0]].numel != total || w[mul.src[1]].numel != total) return product;
@@ -160,7 +163,7 @@ int condition_contraction(Work& w, int product, int64_t columns, DType dtype, co
       int64_t best_score = 0;
       for (int side : {1, 0}) {
         if (near_side >= 0 && side != near_side) continue;
-        if (reuse[side] < kPackReuse || o[side].widened) continue;
+        if (reuse[side] * readers[side] < kPackReuse || o[side].widened) continue;
         int64_t touched = 1;
         for (const Digit& d : digits)
           if (d.stride[side]) touched *= d.extent;
@@ -174,7 +177,7 @@ int condition_contraction(Work& w, int product, int64_t columns, DType dtype, co
       }
       if (best >= 0) {
         int64_t e = digits[best_digit].extent, inner = e % (2 * lanes) == 0 ? 2 * lanes : e % lanes == 0 ? lanes : e;
-        base[best] = pack(w, digits, best, base[best], offset[best], best_digit, inner);
+        base[best] = pack(w, digits, best, base[best], offset[best], best_digit, inner, layouts);
         offset[best] = 0, changed = true;
       }
     }

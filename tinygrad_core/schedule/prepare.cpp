@@ -69,6 +69,29 @@ Geometry simplified(const Dims& sizes, const Dims& strides, int64_t offset) {
 
 namespace {
 
+/// Contractions by the operands that they read: a value, a buffer as such, and the view of it.
+class Readers {
+ public:
+  explicit Readers(std::span<UOp* const> nodes) {
+    for (const UOp* u : nodes)
+      if (u->is(Op::REDUCE) && u->src[0]->is(Op::MUL))
+        for (const UOp* x : u->src[0]->sources())
+          if (x->is(Op::VIEW)) ++count_[key(x)];
+  }
+  int64_t of(const UOp* operand) const {
+    auto it = operand->is(Op::VIEW) ? count_.find(key(operand)) : count_.end();
+    return it == count_.end() ? 1 : it->second;
+  }
+
+ private:
+  using Key = std::pair<const void*, const Record*>;
+  static Key key(const UOp* view) {
+    const UOp* value = view->src[0];
+    return {value->is(Op::BUFFER) ? static_cast<const void*>(value->arg.buf) : value, view->arg.rec};
+  }
+  ankerl::unordered_dense::map<Key, int64_t> count_;
+};
+
 /// A DFT as one node for each of its kernels.
 int add_dft(Work& w, const Node& n, const Caps& caps) {
   Dft d = Dft::of(*n.arg.rec);
@@ -93,6 +116,8 @@ Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps
   ankerl::unordered_dense::map<Buffer*, int> leaves;
   // Leaves and movement are shared when equal. Arithmetic is not: a program that recomputes (activation checkpointing) means it.
   ankerl::unordered_dense::map<TrivialKey, int, TrivialHash> trivial;
+  const Readers readers(nodes);
+  Layouts layouts;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const UOp* u = nodes[i];
     Node n{u->op, u->dtype, u->numel, u->arg, {}, -1};
@@ -108,7 +133,10 @@ Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps
       int64_t cols = reduce_columns(n);
       DType d = n.dtype;
       int src = n.src[0];
-      if (reduce_op(n) == Op::ADD && w[src].op == Op::MUL && is_float(d)) src = condition_contraction(w, src, cols, d, caps);
+      if (reduce_op(n) == Op::ADD && u->src[0]->is(Op::MUL) && is_float(d)) {
+        const int64_t read_by[2] = {readers.of(u->src[0]->src[0]), readers.of(u->src[0]->src[1])};
+        src = condition_contraction(w, src, cols, d, caps, read_by, layouts);
+      }
       int64_t stages = n.numel < kFewRows && cols >= kSplitColumns ? stage_count(cols) : 0;
       if (stages) {
         int part = w.add(Op::REDUCE, d, n.numel * stages, reduce_arg(reduce_op(n), cols / stages), {src});

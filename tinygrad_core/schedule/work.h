@@ -1,6 +1,8 @@
 // The scheduler's own copy of a tensor graph: nodes by number, so that it may rewrite them, and what it finds out about each.
 #pragma once
 #include <string>
+#include <unordered_dense/unordered_dense.h>
+#include <utility>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -56,8 +58,12 @@ inline size_t memory_sources(Op op, size_t sources) {
 /// of contractions that are read many times are laid out for it (padding done once, reduced floats widened, panels where the target wants
 /// them).
 Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps& caps);
-/// The second of those rewrites: the new number of REDUCE(op ADD) `reduce` over `product`, a MUL.
-int condition_contraction(Work& w, int product, int64_t columns, DType dtype, const Caps& caps);
+/// Operands laid out for contractions, by value and the view of it that is copied: one copy serves all that read it alike.
+using Layouts = ankerl::unordered_dense::map<std::pair<int, const Record*>, int>;
+/// The second of those rewrites: the new number of REDUCE(op ADD) `reduce` over `product`, a MUL. `readers`: for each operand, how many
+/// contractions read it through the same view.
+int condition_contraction(Work& w, int product, int64_t columns, DType dtype, const Caps& caps, const int64_t (&readers)[2],
+                          Layouts& layouts);
 
 /// A set of nodes that one kernel computes. Its domain is R rows of C columns. A Vec member has an element for each (r, c), a Row member
 /// one for each r. Flat groups have no reduction: C is 0 and the domain is R alone.

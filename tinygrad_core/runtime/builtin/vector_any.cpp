@@ -1,9 +1,11 @@
 // Vectors of 16 bytes, on any processor; and the choice among the sets.
+#include "runtime/builtin/vector_attention.h"
 #include "runtime/builtin/vector_loops.h"
 
 namespace tiny {
 
-const VectorKernelSet kKernelsAny = {kernels_of<float, 16, 2, 4>(), kernels_of<double, 16, 2, 4>()};
+const VectorKernelSet kKernelsAny = {kernels_of<float, 16, 2, 4>(), kernels_of<double, 16, 2, 4>(),
+                                    Attention<float, 16>::kernels(), Attention<double, 16>::kernels()};
 
 namespace {
 
@@ -25,6 +27,16 @@ const VectorKernels<float>& vector_kernels() {
 template <>
 const VectorKernels<double>& vector_kernels() {
   static const VectorKernels<double>& k = best_kernels().f64;
+  return k;
+}
+template <>
+const AttentionKernels<float>& attention_kernels() {
+  static const AttentionKernels<float>& k = best_kernels().attention_f32;
+  return k;
+}
+template <>
+const AttentionKernels<double>& attention_kernels() {
+  static const AttentionKernels<double>& k = best_kernels().attention_f64;
   return k;
 }
 

@@ -22,9 +22,39 @@ struct VectorKernels {
   int64_t (*greatest)(int64_t n, const T* x);
 };
 
+/// One head of attention: `queries` x `depth` against `keys` x `depth`, and values of `width` elements. The queries are scaled. Groups of
+/// rows hold a group's rows element by element; groups of columns hold a group's elements row by row.
+template <class T>
+struct AttentionHead {
+  int64_t queries, keys, depth, width;
+  bool causal;                         // query i sees the keys 0 .. i
+  const T* bias;                       // added to the scores; null: none
+  int64_t bias_down, bias_across;      // steps from query to query and from key to key
+  const T *key_groups, *value_groups;  // forward: of rows, of columns
+  // ---- backward
+  const T *query_groups, *grad_groups;    // of rows
+  const T *query_columns, *grad_columns;  // of columns
+  const T* key_columns;                   // panels of columns: `panel` elements of each key
+  const T *log_sums, *deltas;             // of each query
+};
+template <class T>
+struct AttentionKeys {
+  const T *keys, *values;  // a panel of each
+};
+
+template <class T>
+struct AttentionKernels {
+  int panel;                    // rows of a panel
+  int (*group)(int64_t left);   // members of the next group, where `left` are still to come; some of them may be zeros
+  void (*forward)(const AttentionHead<T>& h, int64_t first, const T* queries, T* values, T* greatest, T* sums);
+  void (*backward)(const AttentionHead<T>& h, int64_t first, const AttentionKeys<T>& k, T* key_grad, T* value_grad, T* query_grad);
+};
+
 struct VectorKernelSet {
   VectorKernels<float> f32;
   VectorKernels<double> f64;
+  AttentionKernels<float> attention_f32;
+  AttentionKernels<double> attention_f64;
 };
 
 extern const VectorKernelSet kKernelsAny;
@@ -35,5 +65,7 @@ extern const VectorKernelSet kKernelsAvx2, kKernelsAvx512;
 /// The best set for this processor.
 template <class T>
 const VectorKernels<T>& vector_kernels();
+template <class T>
+const AttentionKernels<T>& attention_kernels();
 
 }  // namespace tiny

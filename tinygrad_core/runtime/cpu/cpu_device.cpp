@@ -1,5 +1,7 @@
 // The CPU device: kernels in machine code, workgroups spread over a pool of threads.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,9 +20,13 @@
 namespace tiny {
 namespace {
 
-// What one thread does in a microsecond, roughly: decides only whether to wake helpers, which costs a few microseconds.
-constexpr double kFlopsPerMicro = 1e4, kBytesPerMicro = 1e4;
-constexpr double kWorthHelp = 25, kMicrosPerHelper = 12, kMicrosPerChunk = 6;
+// What one thread does in a microsecond, roughly: a first guess at a kernel's time, which decides only whether to wake helpers. That costs
+// a few microseconds.
+constexpr double kFlopsPerMicro = 2e4, kBytesPerMicro = 1e4;
+constexpr double kWorthHelp = 16, kMicrosPerHelper = 8, kMicrosPerChunk = 4;
+constexpr double kWorthTiming = 2;                 // microseconds; a clock takes a twentieth of one
+// Weight of a run that was faster or slower than what is known: others use the processor too.
+constexpr double kFaster = 0.5, kSlower = 0.125;
 constexpr int kChunksPerThread = 4;
 constexpr size_t kCopyPiece = size_t{256} << 10;  // bytes of a copy that count as one workgroup
 
@@ -31,14 +37,26 @@ class CpuExecutable final : public Executable {
     double bytes = info.bytes;
     if (bytes <= 0 && info.flops <= 0)
       for (const ParamInfo& p : info.params) bytes += static_cast<double>(p.numel * itemsize(p.dtype));
-    micros = std::max(bytes / kBytesPerMicro, info.flops / kFlopsPerMicro);
+    micros_ = static_cast<float>(std::max(bytes / kBytesPerMicro, info.flops / kFlopsPerMicro));
   }
   const std::unique_ptr<CpuCode> code;
-  double micros;  // estimate for one thread
+
+  /// Of one thread for all workgroups: what they took of late.
+  double micros() const { return micros_.load(std::memory_order_relaxed); }
+  void took(double all) {
+    double known = micros(), seen = std::min(all, 4 * known);
+    micros_.store(static_cast<float>(known + (seen - known) * (seen < known ? kFaster : kSlower)), std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<float> micros_;
 };
 
+using Clock = std::chrono::steady_clock;
+double micros_since(Clock::time_point t) { return std::chrono::duration<double, std::micro>(Clock::now() - t).count(); }
+
 double micros_of(const Launch& l) {
-  return l.kernel ? static_cast<CpuExecutable*>(l.kernel)->micros : static_cast<double>(l.bytes) / kBytesPerMicro;
+  return l.kernel ? static_cast<CpuExecutable*>(l.kernel)->micros() : static_cast<double>(l.bytes) / kBytesPerMicro;
 }
 int64_t groups_of(const Launch& l) {
   return l.kernel ? l.kernel->info.groups : static_cast<int64_t>((l.bytes + kCopyPiece - 1) / kCopyPiece);
@@ -102,7 +120,11 @@ class CpuDevice final : public HostDevice {
 
  protected:
   void run_kernel(Executable& kernel, void* const* buffers, const uint64_t* scalars) override {
-    run_groups(static_cast<CpuExecutable&>(kernel), buffers, scalars, 0, kernel.info.groups, 0);
+    auto& k = static_cast<CpuExecutable&>(kernel);
+    if (k.micros() < kWorthTiming) return run_groups(k, buffers, scalars, 0, k.info.groups, 0);
+    Clock::time_point begin = Clock::now();
+    run_groups(k, buffers, scalars, 0, k.info.groups, 0);
+    k.took(micros_since(begin));
   }
 
   void run_batch(std::span<const Launch> batch, const Submission& work) override {
@@ -149,7 +171,10 @@ class CpuDevice final : public HostDevice {
       void* const* buffers = r.work.buffers.data() + p.launch->first_buffer;
       const uint64_t* scalars = r.work.scalars.data() + p.launch->first_scalar;
       if (p.launch->kernel) {
-        r.device.run_groups(static_cast<CpuExecutable&>(*p.launch->kernel), buffers, scalars, begin, end, worker);
+        auto& k = static_cast<CpuExecutable&>(*p.launch->kernel);
+        Clock::time_point started = Clock::now();
+        r.device.run_groups(k, buffers, scalars, begin, end, worker);
+        if (end > begin) k.took(micros_since(started) * static_cast<double>(p.groups) / static_cast<double>(end - begin));
       } else {
         size_t from = static_cast<size_t>(begin) * kCopyPiece, to = std::min(p.launch->bytes, static_cast<size_t>(end) * kCopyPiece);
         if (from < to) std::memcpy(static_cast<char*>(buffers[0]) + from, static_cast<const char*>(buffers[1]) + from, to - from);

@@ -1,0 +1,115 @@
+// scaled_dot_product_attention without its scores: PyTorch asks which form to take, and has an operator for devices that bring their own.
+#include <ATen/native/transformers/attention.h>
+
+#include "errors.h"
+#include "tensor.h"
+#include "tensor/attention.h"
+
+namespace tiny::glue {
+namespace {
+
+constexpr int64_t kFewRows = 16;  // with fewer queries or keys the general path is as good: it fuses with what is around it
+
+bool batched(const at::Tensor& t) { return t.key_set().has(c10::DispatchKey::FuncTorchBatched) || t.is_nested(); }
+bool has_tangent(const at::Tensor& t) { return t._fw_grad(/*level=*/0).defined(); }
+
+bool mask_fits(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
+  if (batched(mask) || mask.dim() > 4 || mask.dim() < 2 || (mask.requires_grad() && at::GradMode::is_enabled())) return false;
+  const int64_t scores[4] = {query.size(0), query.size(1), query.size(2), key.size(2)};
+  for (int64_t d = 1; d <= mask.dim(); ++d)
+    if (mask.size(-d) != 1 && mask.size(-d) != scores[4 - d]) return false;
+  return mask.scalar_type() == at::kBool || mask.scalar_type() == query.scalar_type();
+}
+
+bool can_fuse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& mask, double dropout) {
+  if (dropout > 0 || !at::globalContext().userEnabledOverrideableSDP()) return false;
+  for (const at::Tensor* t : {&q, &k, &v})
+    if (t->dim() != 4 || batched(*t) || has_tangent(*t) || t->scalar_type() != q.scalar_type() || t->device() != q.device()) return false;
+  if (!at::isFloatingType(q.scalar_type()) || core_dtype(q.scalar_type()) == DType::count) return false;
+  if (!device(q.device().index()).host_visible()) return false;
+  const bool heads = q.size(0) == k.size(0) && q.size(0) == v.size(0) && q.size(1) == k.size(1) && q.size(1) == v.size(1);
+  if (!heads || q.size(3) != k.size(3) || k.size(2) != v.size(2)) return false;
+  if (q.numel() == 0 || k.numel() == 0 || v.numel() == 0 || std::max(q.size(3), v.size(3)) > kMostAttentionWidth) return false;
+  if (std::min(q.size(2), k.size(2)) < kFewRows) return false;
+  return !mask || !mask->defined() || mask_fits(*mask, q, k);
+}
+
+int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
+               double dropout, bool, std::optional<double>, bool) {
+  return static_cast<int64_t>(can_fuse(query, key, value, mask, dropout) ? at::SDPBackend::overrideable : at::SDPBackend::math);
+}
+
+double scale_of(const at::Tensor& query, std::optional<double> scale) {
+  return scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
+}
+
+AttentionMask mask_of(const at::Tensor& bias, bool causal, DType compute) {
+  AttentionMask m{{}, causal};
+  if (!bias.defined()) return m;
+  tiny::Tensor b = read(bias);
+  Dims sizes{1, 1, 1, 1};
+  std::copy(b.sizes().begin(), b.sizes().end(), sizes.end() - b.dim());
+  // What a stride of 0 repeats is added from where it is once.
+  const c10::IntArrayRef strides = bias.strides();
+  for (int64_t d = 0; d < bias.dim(); ++d)
+    if (strides[d] == 0 && bias.size(d) > 1) b = b.slice(d, 0, 1), sizes[4 - bias.dim() + d] = 1;
+  m.bias = b.cast(compute).reshape(sizes);
+  return m;
+}
+
+DType compute_type(const at::Tensor& t) { return t.scalar_type() == at::kDouble ? DType::f64 : DType::f32; }
+
+using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
+Forward attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& bias,
+                  double dropout, bool causal, bool, std::optional<double> scale) {
+  TORCH_CHECK(can_fuse(query, key, value, bias, dropout), "_scaled_dot_product_fused_attention_overrideable: not for these arguments");
+  at::Tensor out, sums;
+  guarded([&] {
+    GraphLock lock;
+    const DType compute = compute_type(query);
+    auto wide = [&](const at::Tensor& t) { return read(t).cast(compute); };
+    Attention made = tiny::attention(wide(query), wide(key), wide(value), mask_of(bias.value_or(at::Tensor()), causal, compute),
+                                     scale_of(query, scale));
+    // As on the CPU, the result lies as the queries do.
+    out = make_result(made.out.cast(core_dtype(query.scalar_type())), query.device().index(),
+                      query.size(3) == value.size(3) ? query.unsafeGetTensorImpl() : nullptr);
+    sums = make_result(made.log_sums, query.device().index());
+  });
+  after_operator(device_of(*out.unsafeGetTensorImpl()));
+  return {out, sums, {}, {}, query.sym_size(2), key.sym_size(2), {}, {}, {}};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
+    const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& bias,
+    std::array<bool, 4> wanted, const at::Tensor& out, const at::Tensor& sums, const at::Tensor&, const at::Tensor&, c10::SymInt,
+    c10::SymInt, double, bool causal, const at::Tensor&, const at::Tensor&, std::optional<double> scale) {
+  TORCH_CHECK(!wanted[3], "_scaled_dot_product_fused_attention_overrideable_backward: no gradient for the mask");
+  at::Tensor results[3];
+  guarded([&] {
+    GraphLock lock;
+    const DType compute = compute_type(query), narrow = core_dtype(query.scalar_type());
+    auto wide = [&](const at::Tensor& t) { return read(t).cast(compute); };
+    const Attention forward{wide(out), read(sums)};
+    const AttentionGradients g = attention_gradients(wide(grad), wide(query), wide(key), wide(value), forward,
+                                                     mask_of(bias, causal, compute), scale_of(query, scale));
+    const at::Tensor* operands[] = {&query, &key, &value};
+    const tiny::Tensor* values[] = {&g.q, &g.k, &g.v};
+    for (int i = 0; i < 3; ++i)
+      if (wanted[i]) results[i] = make_result(values[i]->cast(narrow), query.device().index(), operands[i]->unsafeGetTensorImpl());
+  });
+  after_operator(device_of(*query.unsafeGetTensorImpl()));
+  return {results[0], results[1], results[2], {}};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_fused_sdp_choice", TORCH_FN(choose));
+  m.impl("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(attention));
+  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(attention_backward));
+}
+
+}  // namespace
+}  // namespace tiny::glue
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &tiny::glue::choose)
+}

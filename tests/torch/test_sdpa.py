@@ -1,0 +1,104 @@
+"""scaled_dot_product_attention, fused: against the CPU in all types and with all masks, its gradients, strides and memory."""
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+def heads(*sizes, dtype=torch.float32, layout="heads"):
+    b, h, n, d = sizes
+    if layout == "heads":
+        return torch.randn(b, h, n, d).to(dtype)
+    if layout == "rows":
+        return torch.randn(b, n, h, d).to(dtype).transpose(1, 2)
+    return torch.randn(b, n, h, 2 * d).to(dtype)[..., d:].transpose(1, 2)
+
+
+def is_fused(y):
+    return "Overrideable" in type(y.grad_fn).__name__
+
+
+def run(device, inputs, grad, fused, **options):
+    on = [x.detach().to(device).requires_grad_() for x in inputs]
+    y = F.scaled_dot_product_attention(*on, **{k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in options.items()})
+    assert device == "cpu" or is_fused(y) == fused
+    y.backward(grad.to(device))
+    return y, [x.grad for x in on]
+
+
+def compare(q, k, v, fused=True, strides=True, **options):
+    """Against the CPU's definition in f32, or f64: its kernels for 16 bits round more than ours."""
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    grad = torch.randn(*q.shape[:3], v.shape[3]).to(q.dtype)
+    wide_options = {n: x.to(wide) if isinstance(x, torch.Tensor) and x.dtype == q.dtype else x for n, x in options.items()}
+    with sdpa_kernel(SDPBackend.MATH):
+        want, grads = run("cpu", [x.to(wide) for x in (q, k, v)], grad.to(wide), fused, **wide_options)
+    y, have = run("tiny", (q, k, v), grad, fused, **options)
+    if strides:
+        assert y.stride() == run("cpu", (q, k, v), grad, fused, **options)[0].stride()
+    torch.testing.assert_close(y.cpu(), want.to(q.dtype))
+    narrow = {torch.bfloat16: dict(rtol=2e-2, atol=2e-2), torch.float16: dict(rtol=2e-3, atol=2e-3)}.get(q.dtype, {})
+    for a, b in zip(have, grads, strict=True):  # 16 bits: the gradients see a result that was rounded
+        torch.testing.assert_close(a.cpu(), b.to(q.dtype), **narrow)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("kind", ["all", "causal", "bool", "added"])
+def test_masks(kind, dtype):
+    n, m = (70, 70) if kind == "causal" else (50, 133)
+    mask = {"bool": torch.rand(2, 1, n, m) < 0.7, "added": torch.randn(3, n, m).to(dtype)}.get(kind)
+    compare(heads(2, 3, n, 32, dtype=dtype), heads(2, 3, m, 32, dtype=dtype), heads(2, 3, m, 32, dtype=dtype), attn_mask=mask,
+            is_causal=kind == "causal")
+
+
+@pytest.mark.parametrize("width", [(32, 32), (64, 64), (128, 128), (40, 24), (17, 200)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_widths(width, causal):
+    d, e = width
+    compare(heads(1, 2, 130, d), heads(1, 2, 130, d), heads(1, 2, 130, e), is_causal=causal, scale=0.2)
+
+
+@pytest.mark.parametrize("layout", ["heads", "rows", "part"])
+def test_layouts(layout):
+    q, k, v = (heads(2, 3, 40, 16, layout=layout) for _ in range(3))
+    compare(q, k, v, is_causal=True, strides=layout != "part")
+    compare(q, heads(2, 3, 40, 16), v, strides=layout != "part")
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 60), (2, 1, 1, 60), (1, 3, 45, 1), (45, 60)])
+def test_masks_that_broadcast(sizes):
+    compare(heads(2, 3, 45, 16), heads(2, 3, 60, 16), heads(2, 3, 60, 16), attn_mask=torch.randn(sizes))
+    expanded = torch.randn(1, 1, 1, 60).expand(2, 3, 45, 60)
+    compare(heads(2, 3, 45, 16), heads(2, 3, 60, 16), heads(2, 3, 60, 16), attn_mask=expanded)
+
+
+def test_a_query_that_sees_no_key_is_zero():
+    mask = torch.rand(20, 40) < 0.5
+    mask[3] = False
+    compare(heads(1, 2, 20, 16), heads(1, 2, 40, 16), heads(1, 2, 40, 16), attn_mask=mask)
+
+
+def test_what_the_general_path_does():
+    q, k, v = (heads(1, 2, 20, 16) for _ in range(3))
+    compare(q[:, :, :1], k, v, fused=False, strides=False)
+    compare(q, k[:, :1], v[:, :1], fused=False, strides=False)
+    mask = torch.randn(20, 20, device="tiny", requires_grad=True)
+    a, b, c = (x.to("tiny").requires_grad_() for x in (q, k, v))
+    F.scaled_dot_product_attention(a, b, c, attn_mask=mask).sum().backward()
+    assert mask.grad is not None and not is_fused(F.scaled_dot_product_attention(a, b, c, dropout_p=0.5))
+    with sdpa_kernel(SDPBackend.MATH):
+        assert not is_fused(F.scaled_dot_product_attention(a, b, c))
+
+
+def test_scores_are_never_stored():
+    n = 2048
+    q, k, v = (torch.randn(1, 8, n, 32, device="tiny", requires_grad=True) for _ in range(3))
+    torch.tiny.synchronize()
+    torch.tiny.reset_peak_memory_stats()
+    before = torch.tiny.memory_allocated()
+    F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+    torch.tiny.synchronize()
+    assert torch.tiny.max_memory_allocated() - before < 8 * n * n  # a quarter of the scores in f32

@@ -25,7 +25,7 @@ struct ComplexRow {
   std::vector<int> parts;
   std::vector<int> same;    // tensors that are all complex or all real
   ComplexRow(const char* n, lower::ComplexLowering1 f, std::vector<int> s = {}) : name(n), one(f), same(std::move(s)) {}
-  ComplexRow(const char* n, lower::ComplexLoweringN f) : name(n), many(f) {}
+  ComplexRow(const char* n, lower::ComplexLoweringN f, std::vector<int> s = {}) : name(n), many(f), same(std::move(s)) {}
   ComplexRow(const char* n, std::vector<int> p, bool mixed) : name(n), parts(std::move(p)) {
     if (!mixed) same = parts;
   }

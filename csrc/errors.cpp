@@ -15,6 +15,8 @@ namespace tiny::glue {
     case ErrorKind::Runtime:
     case ErrorKind::Compile: break;
   }
+  constexpr std::string_view matrix = "LinAlgError: ";  // of a check of linear algebra, found at a read
+  if (text.starts_with(matrix)) throw c10::LinAlgError(here, text.substr(matrix.size()));
   throw c10::Error(here, std::move(text));
 }
 

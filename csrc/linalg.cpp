@@ -38,21 +38,23 @@ at::Tensor checked_cholesky_inverse(const at::Tensor& self, bool upper) {
   return at::linalg_solve_triangular(l.mH(), at::linalg_solve_triangular(l, unit, /*upper=*/false), /*upper=*/true);
 }
 
-/// As the operators whose results lie column by column do with an out= argument.
-at::Tensor& deliver(const char* function, const at::Tensor& result, at::Tensor& out, at::ScalarType from) {
+/// The result in an out= argument; where that is empty and is resized, matrices come to lie column by column if they do `by_columns`.
+at::Tensor& deliver(const char* function, const at::Tensor& result, at::Tensor& out, at::ScalarType from, bool by_columns) {
   TORCH_CHECK(c10::canCast(from, out.scalar_type()), function, ": Expected result to be safely castable from ", from,
               " dtype, but got result with dtype ", out.scalar_type());
-  at::native::resize_output(out, result.sizes());
+  const bool empty = out.numel() == 0;
+  if (at::native::resize_output(out, result.sizes()) && empty && by_columns)
+    out.as_strided_(result.sizes(), at::native::batched_matrix_contiguous_strides(result.sizes(), /*f_contig=*/true));
   return out.copy_(result);
 }
 
 at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
   at::native::checkSameDevice("cholesky", out, self);
-  return deliver("cholesky", checked_cholesky(self, upper), out, self.scalar_type());
+  return deliver("cholesky", checked_cholesky(self, upper), out, self.scalar_type(), false);
 }
 at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) {
   at::native::checkSameDevice("cholesky_inverse", out, self);
-  return deliver("cholesky_inverse", checked_cholesky_inverse(self, upper), out, self.scalar_type());
+  return deliver("cholesky_inverse", checked_cholesky_inverse(self, upper), out, self.scalar_type(), true);
 }
 
 /// The exponential of matrices: halved until its Taylor polynomial of degree 20 is exact to the last bit, then squared as often. The

@@ -5,5 +5,6 @@
 #include "engine/record_only.h"
 #include "engine/storage.h"
 #include "tensor/linalg.h"
+#include "tensor/spectral.h"
 #include "tensor/tensor.h"
 #include "tensor/trace.h"

@@ -1,6 +1,7 @@
 // QR decompositions and products of Householder reflections.
 #include <fmt/format.h>
 
+#include "lower/complex/pairs.h"
 #include "lower/linalg.h"
 #include "lower/linalg_util.h"
 
@@ -17,29 +18,32 @@ void require_castable(Args& a, int out, DType d, const char* function, const cha
 
 }  // namespace
 
-Results geqrf(Args& a) {
-  const Tensor& x = a.tensor(0);
-  require(x.dim() >= 2, ErrorKind::Runtime, "torch.geqrf: input must have at least 2 dimensions.");
+ComplexResults geqrf(Args& a) {
+  require(a.tensor(0).dim() >= 2, ErrorKind::Runtime, "torch.geqrf: input must have at least 2 dimensions.");
+  const Matrices x = matrices(a, 0);
   require_castable(a, 0, x.dtype(), "torch.geqrf", "a");
   require_castable(a, 1, x.dtype(), "torch.geqrf", "tau");
   require_full_float(x, "geqrf_cpu");
   linalg::Qr r = linalg::qr(x);
-  return {r.factors, r.tau};
+  return {parts(r.factors), parts(r.tau, x.complex)};
 }
 
-Results qr(Args& a) {
-  const Tensor& x = a.tensor(0);
+ComplexResults qr(Args& a) {
+  const Matrices x = matrices(a, 0);
   std::string_view mode = a.has(1) ? a.text(1) : "reduced";
   require_full_float(x, "geqrf_cpu");
-  int64_t m = x.size(-2), k = std::min(m, x.size(-1));
+  int64_t m = x.rows(), k = std::min(m, x.cols());
   linalg::Qr r = linalg::qr(x);
   bool complete = mode == "complete";
-  Tensor upper = upper_triangle(complete ? r.factors : r.factors.slice(-2, 0, k));
-  if (mode == "r") return {empty_value({0}, x.dtype()), upper};
-  return {linalg::householder_product(r.factors, r.tau, complete ? m : k), upper};
+  Complex upper = parts(upper_triangle(complete ? r.factors : first_rows(r.factors, k)));
+  if (mode == "r") return {{no_elements(x.dtype()), x.complex ? no_elements(x.dtype()) : Tensor()}, upper};
+  return {parts(linalg::householder_product(r.factors, r.tau, k, complete ? m : k)), upper};
 }
 
-Tensor householder_product(Args& a) {
+/// Argument 1, tau, as the builtins take it.
+static Tensor reflections(Args& a) { return a.is_complex(1) ? join_pairs(a.complex(1)) : a.tensor(1); }
+
+Complex householder_product(Args& a) {
   constexpr const char* kName = "torch.linalg.householder_product";
   const Tensor &x = a.tensor(0), &tau = a.tensor(1);
   if (x.dim() < 2) fail(ErrorKind::Runtime, fmt::format("{}: input must have at least 2 dimensions.", kName));
@@ -50,18 +54,19 @@ Tensor householder_product(Args& a) {
   if (x.dim() - tau.dim() != 1)
     fail(ErrorKind::Runtime, fmt::format("{}: Expected tau to have one dimension less than input, but got tau.ndim equal to {} and "
                                          "input.ndim is equal to {}", kName, tau.dim(), x.dim()));
-  if (!(batch_sizes(tau, 1) == batch_sizes(x)))
+  if (!(without_last(tau.sizes(), 1) == without_last(x.sizes(), 2)))
     fail(ErrorKind::Runtime, fmt::format("{}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {}", kName,
-                                         sizes_text(batch_sizes(tau, 1))));
+                                         sizes_text(without_last(tau.sizes(), 1))));
   if (tau.dtype() != x.dtype())
     fail(ErrorKind::Runtime, fmt::format("{}: tau dtype {} does not match input dtype {}", kName, scalar_type_name(tau.dtype()),
                                          scalar_type_name(x.dtype())));
   require_castable(a, 0, x.dtype(), kName, "result");
-  require_full_float(x, "orgqr_cpu");
-  return linalg::householder_product(x, tau, x.size(-1));
+  const Matrices v = matrices(a, 0);
+  require_full_float(v, "orgqr_cpu");
+  return parts(linalg::householder_product(v, reflections(a), tau.size(-1), v.cols()));
 }
 
-Tensor ormqr(Args& a) {
+Complex ormqr(Args& a) {
   constexpr const char* kName = "torch.ormqr";
   const Tensor &x = a.tensor(0), &tau = a.tensor(1), &c = a.tensor(2);
   bool left = a.integer(3, 1) != 0, transpose = a.integer(4, 0) != 0;
@@ -81,10 +86,12 @@ Tensor ormqr(Args& a) {
   if (x.dim() != c.dim())
     wrong(fmt::format("Expected other to have the same number of dimensions as input, but got other.ndim equal to {} and input.ndim is "
                       "equal to {}", c.dim(), x.dim()));
-  if (!(batch_sizes(tau, 1) == batch_sizes(x)))
-    wrong(fmt::format("Expected batch dimensions of tau to be equal to input.shape[:-2], but got {}", sizes_text(batch_sizes(tau, 1))));
-  if (!(batch_sizes(c) == batch_sizes(x)))
-    wrong(fmt::format("Expected batch dimensions of other to be equal to input.shape[:-2], but got {}", sizes_text(batch_sizes(c))));
+  if (!(without_last(tau.sizes(), 1) == without_last(x.sizes(), 2)))
+    wrong(fmt::format("Expected batch dimensions of tau to be equal to input.shape[:-2], but got {}",
+                      sizes_text(without_last(tau.sizes(), 1))));
+  if (!(without_last(c.sizes(), 2) == without_last(x.sizes(), 2)))
+    wrong(fmt::format("Expected batch dimensions of other to be equal to input.shape[:-2], but got {}",
+                      sizes_text(without_last(c.sizes(), 2))));
   auto same_dtype = [&](DType d, const char* name) {
     if (d != x.dtype())
       wrong(fmt::format("Expected input and {} to have the same dtype, but input has dtype{} and {} has dtype {}", name,
@@ -93,8 +100,9 @@ Tensor ormqr(Args& a) {
   same_dtype(tau.dtype(), "tau");
   same_dtype(c.dtype(), "other");
   same_dtype(a.out_dtype(0, x.dtype()), "result");
-  require_full_float(x, "ormqr_cpu");
-  return linalg::householder_apply(x, tau, c, left, transpose);
+  const Matrices v = matrices(a, 0);
+  require_full_float(v, "ormqr_cpu");
+  return parts(linalg::householder_apply(v, reflections(a), tau.size(-1), matrices(a, 2), left, transpose));
 }
 
 }  // namespace tiny::lower

@@ -167,9 +167,9 @@ TEST(Engine, ABuiltinGivesSeveralResults) {
   {
     GraphLock lock;
     linalg::Lu r = decomposed_antidiagonal();
-    factors.write(Dims{2, 2}, Dims{1, 2}, 0, r.factors);  // column by column, as they are
-    again.write(Dims{2, 2}, Dims{2, 1}, 0, r.factors);
-    twice.write(Dims{2, 2}, Dims{2, 1}, 0, r.factors * 2.0 + r.pivots.reshape({2, 1}).cast(DType::f64));
+    factors.write(Dims{2, 2}, Dims{1, 2}, 0, r.factors.value);  // column by column, as they are
+    again.write(Dims{2, 2}, Dims{2, 1}, 0, r.factors.value);
+    twice.write(Dims{2, 2}, Dims{2, 1}, 0, r.factors.value * 2.0 + r.pivots.reshape({2, 1}).cast(DType::f64));
     pivots.write(Dims{2}, Dims{1}, 0, r.pivots);
     factors.write(Dims{1}, Dims{1}, 3, full(Dims{1}, constant(DType::f64, 7.0)));  // over its last element
   }

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
+#include <complex>
 #include <limits>
 #include <random>
 
@@ -16,7 +16,14 @@ namespace {
 
 const bool kDevicesSet = setenv("TINY_DEVICE", "CPU,REF", 1) == 0;
 
-using Real = long double;
+/// In which a result is checked.
+template <class T>
+using Exact = std::conditional_t<is_complex<T>, std::complex<long double>, long double>;
+template <class T>
+Exact<T> exact(T x) { return Exact<T>(x); }
+
+template <class T>
+T nan() { return T(std::numeric_limits<Real<T>>::quiet_NaN()); }
 
 /// A matrix that owns its elements, column by column or row by row.
 template <class T>
@@ -35,29 +42,39 @@ Owned<T> random(int64_t rows, int64_t cols, unsigned seed, bool by_rows = false)
   std::uniform_real_distribution<double> d(-1, 1);
   Owned<T> m(rows, cols, by_rows);
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j) m(i, j) = static_cast<T>(d(r));
+    for (int64_t j = 0; j < cols; ++j) {
+      if constexpr (is_complex<T>) m(i, j) = T(static_cast<Real<T>>(d(r)), static_cast<Real<T>>(d(r)));
+      else m(i, j) = static_cast<T>(d(r));
+    }
   return m;
 }
 
-/// The sum over p < n of f(p), in long double.
-Real sum(int64_t n, const std::function<Real(int64_t)>& f) {
-  Real s = 0;
+/// The sum over p < n of f(p).
+template <class F>
+auto sum(int64_t n, F f) {
+  decltype(f(int64_t{})) s = 0;
   for (int64_t p = 0; p < n; ++p) s += f(p);
   return s;
 }
 
 template <class T>
-void expect_near(Real have, Real want, Real scale, const char* what) {
-  ASSERT_LE(std::abs(have - want), scale * std::numeric_limits<T>::epsilon()) << what << ": " << static_cast<double>(have) << " for "
-                                                                            << static_cast<double>(want);
+void expect_near(Exact<T> have, Exact<T> want, long double scale, const char* what) {
+  ASSERT_LE(std::abs(have - want), (1 + is_complex<T>) * scale * std::numeric_limits<Real<T>>::epsilon())
+      << what << ": " << have << " for " << want;
 }
 
 template <class T>
-int64_t code() { return static_cast<int64_t>(std::is_same_v<T, float> ? DType::f32 : DType::f64); }
+int64_t code() {
+  return static_cast<int64_t>(std::is_same_v<Real<T>, float> ? DType::f32 : DType::f64) | (is_complex<T> ? kComplexElement : 0);
+}
 
 template <class T>
+class Loops : public ::testing::Test {};
+using RealElements = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(Loops, RealElements);
+template <class T>
 class Linalg : public ::testing::Test {};
-using Elements = ::testing::Types<float, double>;
+using Elements = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(Linalg, Elements);
 
 // ---- loops and products
@@ -77,7 +94,7 @@ std::vector<const VectorKernels<T>*> sets() {
   return out;
 }
 
-TYPED_TEST(Linalg, EverySetOfLoops) {
+TYPED_TEST(Loops, EverySet) {
   using T = TypeParam;
   for (const VectorKernels<T>* k : sets<T>()) {
     int64_t r = k->tile_rows, c = k->tile_cols, depth = 19;
@@ -87,7 +104,7 @@ TYPED_TEST(Linalg, EverySetOfLoops) {
     k->tile(depth, a, b.memory.data(), T(-1), x.memory.data(), r);
     for (int64_t i = 0; i < r; ++i)
       for (int64_t j = 0; j < c; ++j)
-        expect_near<T>(x(i, j), before(i, j) - sum(depth, [&](int64_t p) { return Real(packed(i, p)) * b(p, j); }), 20, "tile");
+        expect_near<T>(x(i, j), before(i, j) - sum(depth, [&](int64_t p) { return exact(packed(i, p)) * exact(b(p, j)); }), 20, "tile");
 
     alignas(64) T systems[7 * 64], right[7 * 64];
     for (bool unit : {false, true}) {
@@ -98,8 +115,20 @@ TYPED_TEST(Linalg, EverySetOfLoops) {
       k->substitute(7, l.memory.data(), unit, systems);
       for (int64_t i = 0; i < 7; ++i)
         for (int64_t s = 0; s < k->strip; ++s)
-          expect_near<T>(sum(i + 1, [&](int64_t p) { return (unit && p == i ? Real(1) : Real(l(i, p))) * systems[p * k->strip + s]; }),
+          expect_near<T>(sum(i + 1, [&](int64_t p) { return (unit && p == i ? 1 : exact(l(i, p))) * systems[p * k->strip + s]; }),
                          right[i * k->strip + s], 100, "substitute");
+    }
+
+    for (int step : {1, -1}) {
+      Owned<T> columns = random<T>(k->strip, 4, 12), turns = random<T>(2, 3, 13), want = columns;
+      for (int64_t i = 0; i < 3; ++i)
+        for (int64_t r = 0, x = step > 0 ? i : 3 - i; r < k->strip; ++r) {
+          T one = want(r, x), next = want(r, x + step), c = turns(0, i), s = turns(1, i);
+          want(r, x) = s * next + c * one, want(r, x + step) = c * next - s * one;
+        }
+      k->rotate(3, turns.memory.data(), step * k->strip, &columns(0, step > 0 ? 0 : 3));
+      for (int64_t i = 0; i < 4; ++i)
+        for (int64_t r = 0; r < k->strip; ++r) expect_near<T>(columns(r, i), want(r, i), 8, "rotate");
     }
 
     for (int64_t n : {1, 3, 16, 37, 200}) {
@@ -107,7 +136,13 @@ TYPED_TEST(Linalg, EverySetOfLoops) {
         Owned<T> m = random<T>(n, cols, 6), u = random<T>(cols, 1, 7), y = random<T>(n, 1, 8), old = y;
         k->subtract_columns(n, cols, m.memory.data(), n, u.memory.data(), y.memory.data());
         for (int64_t i = 0; i < n; ++i)
-          expect_near<T>(y(i, 0), old(i, 0) - sum(cols, [&](int64_t p) { return Real(m(i, p)) * u(p, 0); }), 8, "subtract_columns");
+          expect_near<T>(y(i, 0), old(i, 0) - sum(cols, [&](int64_t p) { return exact(m(i, p)) * exact(u(p, 0)); }), 8, "subtract_columns");
+      }
+      for (int64_t cols : {1, 4, 6}) {
+        Owned<T> m = random<T>(n, cols, 10), y = random<T>(n, 1, 11), u(cols, 1);
+        k->inner_products(n, cols, m.memory.data(), n, y.memory.data(), u.memory.data());
+        for (int64_t p = 0; p < cols; ++p)
+          expect_near<T>(u(p, 0), sum(n, [&](int64_t i) { return exact(m(i, p)) * exact(y(i, 0)); }), 8 + n / 2, "products");
       }
       for (int64_t at : {int64_t{0}, n / 2, n - 1}) {
         Owned<T> v = random<T>(n, 1, 9);
@@ -124,15 +159,16 @@ TYPED_TEST(Linalg, EverySetOfLoops) {
 TYPED_TEST(Linalg, Products) {
   using T = TypeParam;
   for (auto [m, k, n] : {std::array<int64_t, 3>{1, 1, 1}, {5, 3, 7}, {40, 300, 3}, {65, 70, 66}, {200, 513, 99}, {97, 33, 201}})
-    for (int layout = 0; layout < 8; ++layout) {
+    for (int layout = 0; layout < (is_complex<T> ? 32 : 8); ++layout) {
       Owned<T> a = random<T>(m, k, 1, layout & 1), b = random<T>(k, n, 2, layout & 2), c = random<T>(m, n, 3, layout & 4), old = c;
-      T scale = layout % 3 ? T(1) : T(-1);
-      add_product(device(0), scale, a.view(), b.view(), c.view());
+      Real<T> scale = layout % 3 ? 1 : -1;
+      Matrix<T> left = layout & 8 ? a.view().conjugate_view() : a.view(), right = layout & 16 ? b.view().conjugate_view() : b.view();
+      add_product(device(0), scale, left, right, c.view());
       std::mt19937 r(5);
       for (int check = 0; check < 300; ++check) {
         int64_t i = r() % m, j = r() % n;
-        Real want = old(i, j) + scale * sum(k, [&](int64_t p) { return Real(a(i, p)) * b(p, j); });
-        expect_near<T>(c(i, j), want, 8 + static_cast<Real>(k) / 3, "product");
+        Exact<T> want = sum(k, [&](int64_t p) { return exact(left.get(i, p)) * exact(right.get(p, j)); });
+        expect_near<T>(c(i, j), exact(old(i, j)) + exact(T(scale)) * want, 8 + static_cast<long double>(k) / 3, "product");
       }
     }
 }
@@ -159,9 +195,10 @@ void check_lu(int64_t m, int64_t n, bool by_rows, int64_t batch) {
     Matrix<T> f = matrix_of<T>(lu.data(), b, m, n), a = matrix_of<T>(all.memory.data(), b, m, n);
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
-        if (j < i) ASSERT_LE(std::abs(f(i, j)), T(1)) << "a pivot was not the greatest";
-        Real have = sum(std::min({i, j + 1, k}), [&](int64_t p) { return Real(f(i, p)) * f(p, j); }) + (i <= j ? Real(f(i, j)) : 0);
-        expect_near<T>(have, a(order[b * m + i], j), 4 * static_cast<Real>(k) + 4, "p l u");
+        if (j < i) ASSERT_LE(std::abs(f(i, j)), is_complex<T> ? 1.5 : 1) << "a pivot was not the greatest";
+        Exact<T> have = sum(std::min({i, j + 1, k}), [&](int64_t p) { return exact(f(i, p)) * exact(f(p, j)); });
+        if (i <= j) have += exact(f(i, j));
+        expect_near<T>(have, a(order[b * m + i], j), 4 * static_cast<long double>(k) + 4, "p l u");
       }
   }
 }
@@ -192,17 +229,19 @@ TYPED_TEST(Linalg, TriangularSystems) {
         Owned<T> a = random<T>(n, n, 1, a_rows), b = random<T>(rows, cols, 2, b_rows), x(rows, cols);
         for (int64_t i = 0; i < n; ++i)
           for (int64_t j = 0; j < n; ++j) {
-            if (i == j) a(i, j) = unit ? std::numeric_limits<T>::quiet_NaN() : T(2) + a(i, j);
-            else if (upper ? i > j : i < j) a(i, j) = std::numeric_limits<T>::quiet_NaN();
-            else a(i, j) /= static_cast<T>(n);
+            if (i == j) a(i, j) = unit ? nan<T>() : T(2) + a(i, j);
+            else if (upper ? i > j : i < j) a(i, j) = nan<T>();
+            else a(i, j) /= static_cast<Real<T>>(n);
           }
         void* buffers[] = {x.memory.data(), a.memory.data(), b.memory.data()};
         int64_t ints[] = {1, n, rows, cols, code<T>(), left, upper, unit, a_rows, b_rows};
         builtin_triangular_solve(buffers, nullptr, ints, device(0));
-        auto element = [&](int64_t i, int64_t j) -> Real { return i == j && unit ? 1 : (upper ? i > j : i < j) ? 0 : Real(a(i, j)); };
+        auto element = [&](int64_t i, int64_t j) -> Exact<T> {
+          return i == j && unit ? Exact<T>(1) : (upper ? i > j : i < j) ? Exact<T>(0) : exact(a(i, j));
+        };
         for (int64_t i = 0; i < rows; ++i)
           for (int64_t j = 0; j < cols; ++j) {
-            Real have = sum(n, [&](int64_t p) { return left ? element(i, p) * x(p, j) : x(i, p) * element(p, j); });
+            Exact<T> have = sum(n, [&](int64_t p) { return left ? element(i, p) * exact(x(p, j)) : exact(x(i, p)) * element(p, j); });
             expect_near<T>(have, b(i, j), 30, "a x");
           }
       }
@@ -225,8 +264,8 @@ TYPED_TEST(Linalg, SystemsFromLu) {
       builtin_lu_solve(buffers, nullptr, ints, device(0));
       for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < 4; ++j)
-          expect_near<T>(sum(n, [&](int64_t p) { return Real(adjoint ? a(p, i) : a(i, p)) * x(p, j); }), b(i, j),
-                         20 * static_cast<Real>(n), "a x");
+          expect_near<T>(sum(n, [&](int64_t p) { return exact(adjoint ? conjugate(a(p, i)) : a(i, p)) * exact(x(p, j)); }), b(i, j),
+                         20 * static_cast<long double>(n), "a x");
     }
 }
 
@@ -238,8 +277,9 @@ TYPED_TEST(Linalg, Cholesky) {
       Owned<T> m = random<T>(n, n, 5), a(n, n, by_rows), l(n, n);
       for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < n; ++j) {
-          a(i, j) = static_cast<T>(sum(n, [&](int64_t p) { return Real(m(i, p)) * m(j, p); }) / static_cast<Real>(n) + (i == j));
-          if (upper ? i > j : i < j) a(i, j) = std::numeric_limits<T>::quiet_NaN();  // not read
+          Exact<T> square = sum(n, [&](int64_t p) { return exact(m(i, p)) * exact(conjugate(m(j, p))); });
+          a(i, j) = static_cast<T>(square / static_cast<long double>(n) + static_cast<long double>(i == j));
+          if (upper ? i > j : i < j) a(i, j) = nan<T>();  // not read
         }
       int32_t info = -1;
       void* buffers[] = {l.memory.data(), &info, a.memory.data()};
@@ -252,8 +292,10 @@ TYPED_TEST(Linalg, Cholesky) {
             ASSERT_EQ(l(i, j), T(0));
             continue;
           }
-          Real have = sum(std::min(i, j) + 1, [&](int64_t p) { return upper ? Real(l(p, i)) * l(p, j) : Real(l(i, p)) * l(j, p); });
-          expect_near<T>(have, a(i, j), 60, "l l^T");
+          Exact<T> have = sum(std::min(i, j) + 1, [&](int64_t p) {
+            return upper ? exact(conjugate(l(p, i))) * exact(l(p, j)) : exact(l(i, p)) * exact(conjugate(l(j, p)));
+          });
+          expect_near<T>(have, a(i, j), 60, "l l^H");
         }
       if (int64_t bad = n / 2; n > 1) {
         a(bad, bad) = -1;
@@ -273,20 +315,21 @@ TYPED_TEST(Linalg, Qr) {
       void* buffers[] = {v.memory.data(), tau.data(), a.memory.data()};
       int64_t ints[] = {1, m, n, code<T>(), by_rows};
       builtin_qr(buffers, nullptr, ints, device(0));
-      EXPECT_TRUE(m == 1 || std::signbit(v(0, 0)) != std::signbit(a(0, 0))) << "the diagonal of R has the other sign";
+      EXPECT_TRUE(m == 1 || std::signbit(real_part(v(0, 0))) != std::signbit(real_part(a(0, 0)))) << "the diagonal of R has the other sign";
       void* product[] = {q.memory.data(), v.memory.data(), tau.data()};
       int64_t sizes[] = {1, m, n, m, k, code<T>()};
       builtin_householder_product(product, nullptr, sizes, device(0));
-      Real scale = 8 + 2 * static_cast<Real>(m);
+      long double scale = 8 + 2 * static_cast<long double>(m);
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < m; ++j)
-          expect_near<T>(sum(m, [&](int64_t p) { return Real(q(p, i)) * q(p, j); }), i == j, scale, "q^T q");
+          expect_near<T>(sum(m, [&](int64_t p) { return exact(conjugate(q(p, i))) * exact(q(p, j)); }), T(i == j), scale, "q^H q");
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n; ++j)
-          expect_near<T>(sum(std::min(j + 1, k), [&](int64_t p) { return Real(q(i, p)) * v(p, j); }), a(i, j), scale, "q r");
-      // The same product, applied: q^T a = r, from the left, and (a^T q)^T = r from the right.
+          expect_near<T>(sum(std::min(j + 1, k), [&](int64_t p) { return exact(q(i, p)) * exact(v(p, j)); }), a(i, j), scale, "q r");
+      // The same product, applied: q^H a = r, from the left, and (a^H q)^H = r from the right.
       Owned<T> at(n, m, !by_rows);
       at.memory = a.memory;
+      conjugate_all(at.view());
       void* left[] = {x.memory.data(), v.memory.data(), tau.data(), a.memory.data()};
       int64_t left_ints[] = {1, m, n, k, m, n, code<T>(), 1, 1, by_rows};
       builtin_householder_apply(left, nullptr, left_ints, device(0));
@@ -295,26 +338,29 @@ TYPED_TEST(Linalg, Qr) {
       builtin_householder_apply(right, nullptr, right_ints, device(0));
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n; ++j) {
-          expect_near<T>(x(i, j), i <= j ? v(i, j) : T(0), scale, "q^T a");
-          expect_near<T>(back(j, i), i <= j ? v(i, j) : T(0), scale, "a^T q");
+          expect_near<T>(x(i, j), i <= j ? v(i, j) : T(0), scale, "q^H a");
+          expect_near<T>(conjugate(back(j, i)), i <= j ? v(i, j) : T(0), scale, "a^H q");
         }
     }
 }
 
-/// The matrix that P1 L1 P2 L2 .. D .. L2^T P2^T L1^T P1^T stands for, put together from its last pivot to its first.
+/// The matrix that P1 L1 P2 L2 .. D .. L2^T P2^T L1^T P1^T stands for, put together from its last pivot to its first; or with adjoints.
 template <class T>
-Owned<Real> undo_ldl(Owned<T>& ld, const std::vector<int32_t>& pivots) {
+Owned<Exact<T>> undo_ldl(Owned<T>& ld, const std::vector<int32_t>& pivots, bool hermitian) {
+  using E = Exact<T>;
+  auto across = [&](E x) { return hermitian ? conjugate(x) : x; };
   int64_t n = ld.rows;
-  Owned<Real> a(n, n);
+  Owned<E> a(n, n);
   for (int64_t end = n; end > 0;) {
     bool two = pivots[end - 1] < 0;
     int64_t k = end - 1 - two, other = std::abs(pivots[end - 1]) - 1;
-    Real d[2][2] = {{ld(k, k), two ? Real(ld(k + 1, k)) : 0}, {two ? Real(ld(k + 1, k)) : 0, two ? Real(ld(k + 1, k + 1)) : 0}};
-    auto l = [&](int64_t i, int64_t p) { return i == k + p ? Real(1) : i >= end ? Real(ld(i, k + p)) : 0; };
+    E below = two ? exact(ld(k + 1, k)) : E(0);
+    E d[2][2] = {{exact(ld(k, k)), across(below)}, {below, two ? exact(ld(k + 1, k + 1)) : E(0)}};
+    auto l = [&](int64_t i, int64_t p) { return i == k + p ? E(1) : i >= end ? exact(ld(i, k + p)) : E(0); };
     for (int64_t i = k; i < n; ++i)
       for (int64_t j = k; j < n; ++j)
         for (int p = 0; p <= two; ++p)
-          for (int q = 0; q <= two; ++q) a(i, j) += l(i, p) * d[p][q] * l(j, q);
+          for (int q = 0; q <= two; ++q) a(i, j) += l(i, p) * d[p][q] * across(l(j, q));
     for (int64_t i = 0; i < n; ++i) std::swap(a(i, k + two), a(i, other));
     for (int64_t i = 0; i < n; ++i) std::swap(a(k + two, i), a(other, i));
     end = k;
@@ -322,45 +368,57 @@ Owned<Real> undo_ldl(Owned<T>& ld, const std::vector<int32_t>& pivots) {
   return a;
 }
 
-TYPED_TEST(Linalg, Ldl) {
-  using T = TypeParam;
-  int two_rows = 0;
-  for (int64_t n : {1, 2, 5, 30})
-    for (bool by_rows : {false, true}) {
-      Owned<T> a = random<T>(n, n, 11, by_rows), ld(n, n), b = random<T>(n, 3, 12), x(n, 3);
-      for (int64_t i = 0; i < n; ++i) a(i, i) /= 8;
-      std::vector<int32_t> pivots(static_cast<size_t>(n));
-      int32_t info = -1;
-      void* buffers[] = {ld.memory.data(), pivots.data(), &info, a.memory.data()};
-      int64_t ints[] = {1, n, code<T>(), by_rows};
-      builtin_ldl(buffers, nullptr, ints, device(0));
-      ASSERT_EQ(info, 0);
-      for (int32_t p : pivots) two_rows += p < 0;
-      Owned<Real> back = undo_ldl(ld, pivots);
-      for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0; j <= i; ++j) expect_near<T>(back(i, j), a(i, j), 20 * static_cast<Real>(n), "l d l^T");
-      void* system[] = {x.memory.data(), ld.memory.data(), pivots.data(), b.memory.data()};
-      int64_t sizes[] = {1, n, 3, code<T>(), 0, 0};
-      builtin_ldl_solve(system, nullptr, sizes, device(0));
-      for (int64_t i = 0; i < n; ++i)
-        for (int64_t c = 0; c < 3; ++c) {
-          Real most = 1, have = sum(n, [&](int64_t p) { return Real(i >= p ? a(i, p) : a(p, i)) * x(p, c); });
-          for (int64_t p = 0; p < n; ++p) most = std::max(most, std::abs(Real(x(p, c))));
-          expect_near<T>(have, b(i, c), 40 * static_cast<Real>(n) * most, "a x");
-        }
+/// Returns how many rows had pivots of two.
+template <class T>
+int check_ldl(int64_t n, bool by_rows, bool hermitian) {
+  Owned<T> a = random<T>(n, n, 11, by_rows), ld(n, n), b = random<T>(n, 3, 12), x(n, 3);
+  auto element = [&](int64_t i, int64_t j) {
+    T e = i >= j ? a(i, j) : hermitian ? conjugate(a(j, i)) : a(j, i);
+    return exact(i == j && hermitian ? T(real_part(e)) : e);  // the diagonal's imaginary part is not read
+  };
+  for (int64_t i = 0; i < n; ++i) a(i, i) /= 8;
+  std::vector<int32_t> pivots(static_cast<size_t>(n));
+  int32_t info = -1, two_rows = 0;
+  void* buffers[] = {ld.memory.data(), pivots.data(), &info, a.memory.data()};
+  int64_t ints[] = {1, n, code<T>(), hermitian, by_rows};
+  builtin_ldl(buffers, nullptr, ints, device(0));
+  EXPECT_EQ(info, 0);
+  for (int32_t p : pivots) two_rows += p < 0;
+  Owned<Exact<T>> back = undo_ldl(ld, pivots, hermitian);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j <= i; ++j) expect_near<T>(back(i, j), element(i, j), 20 * static_cast<long double>(n), "l d l^T");
+  void* system[] = {x.memory.data(), ld.memory.data(), pivots.data(), b.memory.data()};
+  int64_t sizes[] = {1, n, 3, code<T>(), hermitian, 0, 0};
+  builtin_ldl_solve(system, nullptr, sizes, device(0));
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t c = 0; c < 3; ++c) {
+      long double most = 1;
+      for (int64_t p = 0; p < n; ++p) most = std::max(most, std::abs(exact(x(p, c))));
+      Exact<T> have = sum(n, [&](int64_t p) { return element(i, p) * exact(x(p, c)); });
+      expect_near<T>(have, b(i, c), 40 * static_cast<long double>(n) * most, "a x");
     }
-  EXPECT_GT(two_rows, 4);
+  return two_rows;
+}
+
+TYPED_TEST(Linalg, Ldl) {
+  for (bool hermitian : {false, true}) {
+    int two_rows = 0;
+    for (int64_t n : {1, 2, 5, 30})
+      for (bool by_rows : {false, true}) two_rows += check_ldl<TypeParam>(n, by_rows, hermitian);
+    EXPECT_GT(two_rows, 4);
+  }
 }
 
 TYPED_TEST(Linalg, ReflectionsOfTinyAndHugeColumns) {
   using T = TypeParam;
-  for (T size : {std::numeric_limits<T>::denorm_min() * 64, std::numeric_limits<T>::min(), std::numeric_limits<T>::max() / 16}) {
+  using R = Real<T>;
+  for (R size : {std::numeric_limits<R>::denorm_min() * 64, std::numeric_limits<R>::min(), std::numeric_limits<R>::max() / 16}) {
     T a[3] = {size * 2, size * 3, size * 6}, v[3], tau;
     void* buffers[] = {v, &tau, a};
     int64_t ints[] = {1, 3, 1, code<T>(), 0};
     builtin_qr(buffers, nullptr, ints, device(0));
-    EXPECT_NEAR(v[0] / size, T(-7), 7e-2) << size;
-    EXPECT_NEAR(tau, T(9) / 7, 2e-2);
+    EXPECT_NEAR(real_part(v[0]) / size, R(-7), 7e-2) << size;
+    EXPECT_NEAR(real_part(tau), R(9) / 7, 2e-2);
   }
   T a[3] = {5, 0, 0}, v[3], tau = 9;
   void* buffers[] = {v, &tau, a};
@@ -368,6 +426,18 @@ TYPED_TEST(Linalg, ReflectionsOfTinyAndHugeColumns) {
   builtin_qr(buffers, nullptr, ints, device(0));
   EXPECT_EQ(v[0], T(5));
   EXPECT_EQ(tau, T(0)) << "nothing to reflect";
+}
+
+TYPED_TEST(Linalg, AReflectionMakesTheDiagonalReal) {
+  using T = TypeParam;
+  if constexpr (is_complex<T>) {
+    T a[2] = {{0, 2}, {0, 0}}, v[2], tau;
+    void* buffers[] = {v, &tau, a};
+    int64_t ints[] = {1, 2, 1, code<T>(), 0};
+    builtin_qr(buffers, nullptr, ints, device(0));
+    EXPECT_EQ(v[0], T(-2));
+    EXPECT_EQ(tau, T(1, 1)) << "conj(tau) 2i = 2i + 2";
+  }
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ Complex logsumexp(Args& a);
 Complex norm(Args& a);
 Complex prod(Args& a);
 Complex prod_dim(Args& a);
+Complex product_of_rows(Complex x);  // along the last dimension
 Complex renorm(Args& a);
 Complex std_correction(Args& a);
 ComplexResults std_mean_correction(Args& a);

@@ -7,16 +7,13 @@
 #include "lower/reduce.h"
 
 namespace tiny::lower::complex {
-namespace {
-
-/// Argument 0, dtype argument i and that of an output say in which parts' type a product is computed.
-Complex factors(const Args& a, int dtype, DType* d) {
-  *d = a.dtype(dtype, a.out_dtype(0, a.tensor(0).dtype()));
-  return a.complex_as(0, compute_dtype(*d));
-}
 
 /// Product along the last dimension: halves are multiplied with each other, so that rounding errors grow as the logarithm.
 Complex product_of_rows(Complex x) {
+  if (x.re.size(-1) == 0) {
+    Dims sizes(x.re.sizes().begin(), x.re.sizes().end() - 1);
+    return {full(sizes, like(x.re, 1)), zeros(sizes, x.re.dtype())};
+  }
   while (x.re.size(-1) > 1) {
     const int64_t n = x.re.size(-1), half = n / 2;
     auto part = [&](int64_t from, int64_t to) { return both(x, [&](const Tensor& t) { return t.slice(-1, from, to); }); };
@@ -32,6 +29,14 @@ Complex product_of_rows(Complex x) {
     x = half > 1 ? both(y, [](const Tensor& t) { return t.contiguous(); }) : y;
   }
   return both(x, [](const Tensor& t) { return t.squeeze(-1); });
+}
+
+namespace {
+
+/// Argument 0, dtype argument i and that of an output say in which parts' type a product is computed.
+Complex factors(const Args& a, int dtype, DType* d) {
+  *d = a.dtype(dtype, a.out_dtype(0, a.tensor(0).dtype()));
+  return a.complex_as(0, compute_dtype(*d));
 }
 
 Complex product_over(const Complex& x, const Dims& axes, bool keepdim) {

@@ -5,8 +5,11 @@
 
 namespace tiny {
 
-/// c += scale * a * b, scale 1 or -1. Each element is summed in the same order whatever the number of threads.
+/// c += scale * a * b, scale 1 or -1; a and b may be conjugated. Each element is summed in the same order whatever the number of threads.
 void add_product(Device& device, float scale, Matrix<float> a, Matrix<float> b, Matrix<float> c);
 void add_product(Device& device, double scale, Matrix<double> a, Matrix<double> b, Matrix<double> c);
+void add_product(Device& device, float scale, Matrix<std::complex<float>> a, Matrix<std::complex<float>> b, Matrix<std::complex<float>> c);
+void add_product(Device& device, double scale, Matrix<std::complex<double>> a, Matrix<std::complex<double>> b,
+                 Matrix<std::complex<double>> c);
 
 }  // namespace tiny

@@ -7,8 +7,8 @@
 
 #include "runtime/builtin/builtin.h"
 #include "runtime/builtin/gemm.h"
+#include "runtime/builtin/loops.h"
 #include "runtime/builtin/triangular.h"
-#include "runtime/builtin/vector_kernels.h"
 
 namespace tiny {
 namespace {
@@ -30,7 +30,6 @@ void swap_rows(Device& device, Matrix<T> a, const int32_t* pivots, int64_t n, bo
 /// A panel, column after column. Returns the number, from 1, of the first column whose pivot is 0; 0: none.
 template <class T>
 int64_t factor_panel(Matrix<T> a, int32_t* pivots) {
-  const VectorKernels<T>& kernels = vector_kernels<T>();
   int64_t info = 0;
   for (int64_t j = 0; j < a.cols; ++j) {
     T* column = &a(0, j);
@@ -40,17 +39,17 @@ int64_t factor_panel(Matrix<T> a, int32_t* pivots) {
       for (int64_t p = 0; p < k; ++p) column[k] -= a(k, p) * column[p];
     }
     if (j >= a.rows) continue;
-    kernels.subtract_columns(a.rows - j, j, &a(j, 0), a.across, column, column + j);
-    int64_t pivot = j + kernels.greatest(a.rows - j, column + j);
+    subtract_columns(a.rows - j, j, &a(j, 0), a.across, column, column + j);
+    int64_t pivot = j + greatest(a.rows - j, column + j);
     pivots[j] = static_cast<int32_t>(pivot + 1);
     T x = column[pivot];
-    if (x == 0) {
+    if (x == T(0)) {
       info = info ? info : j + 1;
       continue;
     }
     for (int64_t p = 0; p <= j && pivot != j; ++p) std::swap(a(j, p), a(pivot, p));
-    if (std::abs(x) >= std::numeric_limits<T>::min()) {
-      T reciprocal = 1 / x;
+    if (magnitude(x) >= std::numeric_limits<Real<T>>::min()) {
+      T reciprocal = T(1) / x;
       for (int64_t i = j + 1; i < a.rows; ++i) column[i] *= reciprocal;
     } else {
       for (int64_t i = j + 1; i < a.rows; ++i) column[i] /= x;
@@ -69,7 +68,7 @@ int64_t factor(Device& device, Matrix<T> a, int32_t* pivots) {
   Matrix<T> above = right.block(0, 0, n, right.cols), below = right.block(n, 0, a.rows - n, right.cols);
   solve_triangular(device, left.block(0, 0, n, n), false, true, above);
   if (below.rows == 0) return info;
-  add_product(device, T(-1), left.block(n, 0, below.rows, n), above, below);
+  add_product(device, Real<T>(-1), left.block(n, 0, below.rows, n), above, below);
   int64_t rest = factor(device, below, pivots + n), more = std::min(below.rows, below.cols);
   swap_rows(device, left.block(n, 0, below.rows, n), pivots + n, more);
   for (int64_t i = n; i < n + more; ++i) pivots[i] += static_cast<int32_t>(n);
@@ -97,8 +96,8 @@ void lu_solve(void* const* buffers, const int64_t* ints, Device& device) {
     const int32_t* pivots = static_cast<const int32_t*>(buffers[2]) + i * n;
     copy(device, matrix_of<T>(buffers[3], i, n, cols, b_by_rows), x);
     if (adjoint) {
-      solve_triangular(device, a.transposed(), false, false, x);
-      solve_triangular(device, a.transposed(), true, true, x);
+      solve_triangular(device, a.adjoint(), false, false, x);
+      solve_triangular(device, a.adjoint(), true, true, x);
       swap_rows(device, x, pivots, n, true);
     } else {
       swap_rows(device, x, pivots, n);

@@ -2,22 +2,60 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "runtime/device.h"
+#include "uop/builtins.h"
 
 namespace tiny {
+
+template <class T>
+struct RealOf {
+  using Type = T;
+};
+template <class T>
+struct RealOf<std::complex<T>> {
+  using Type = T;
+};
+/// The type of the parts of a complex T; T itself where it is real.
+template <class T>
+using Real = typename RealOf<T>::Type;
+template <class T>
+inline constexpr bool is_complex = !std::is_same_v<T, Real<T>>;
+
+template <class T>
+T conjugate(T x) {
+  if constexpr (is_complex<T>) return std::conj(x);
+  else return x;
+}
+template <class T>
+Real<T> real_part(T x) {
+  if constexpr (is_complex<T>) return x.real();
+  else return x;
+}
+/// By which LAPACK chooses pivots: |re| + |im|.
+template <class T>
+Real<T> magnitude(T x) {
+  if constexpr (is_complex<T>) return std::abs(x.real()) + std::abs(x.imag());
+  else return std::abs(x);
+}
 
 template <class T>
 struct Matrix {
   T* data = nullptr;
   int64_t rows = 0, cols = 0;
   int64_t down = 1, across = 0;  // steps in memory from row to row and from column to column
+  bool conjugated = false;       // what get() reads is the conjugate of what is there
 
   T& operator()(int64_t i, int64_t j) const { return data[i * down + j * across]; }
-  Matrix block(int64_t i, int64_t j, int64_t r, int64_t c) const { return {data + i * down + j * across, r, c, down, across}; }
-  Matrix transposed() const { return {data, cols, rows, across, down}; }
+  T get(int64_t i, int64_t j) const { return conjugated ? conjugate((*this)(i, j)) : (*this)(i, j); }
+  Matrix block(int64_t i, int64_t j, int64_t r, int64_t c) const { return {data + i * down + j * across, r, c, down, across, conjugated}; }
+  Matrix transposed() const { return {data, cols, rows, across, down, conjugated}; }
+  Matrix adjoint() const { return {data, cols, rows, across, down, !conjugated}; }
+  Matrix conjugate_view() const { return {data, rows, cols, down, across, !conjugated}; }
   /// Columns lie one element beside the other, so loops run down them.
   bool by_columns() const { return down == 1; }
 };
@@ -58,6 +96,13 @@ void copy(Device& device, Matrix<T> from, Matrix<T> to) {
   });
 }
 
+template <class T>
+void conjugate_all(Matrix<T> a) {
+  if constexpr (is_complex<T>)
+    for (int64_t j = 0; j < a.cols; ++j)
+      for (int64_t i = 0; i < a.rows; ++i) a(i, j) = std::conj(a(i, j));
+}
+
 /// The sum of x[i] * y[i] for elements `x_step` and `y_step` apart, in four interleaved sums.
 template <class T>
 T dot(int64_t n, const T* x, int64_t x_step, const T* y, int64_t y_step) {
@@ -69,10 +114,28 @@ T dot(int64_t n, const T* x, int64_t x_step, const T* y, int64_t y_step) {
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/// Calls f<T>() for the type of elements of a builtin's matrices.
+/// The power of 2 that brings the greatest part of an element to about 1; 0 if there is one that is not finite.
+template <class T>
+Real<T> scale_of(Matrix<T> a) {
+  using R = Real<T>;
+  R most = 0;
+  bool finite = true;
+  for (int64_t j = 0; j < a.cols; ++j)
+    for (int64_t i = 0; i < a.rows; ++i) {
+      R x = magnitude(a(i, j));
+      finite &= x <= std::numeric_limits<R>::max();
+      most = std::max(most, x);
+    }
+  if (!finite) return 0;
+  return most == 0 ? R(1) : std::ldexp(R(1), std::min(-std::ilogb(most), std::numeric_limits<R>::max_exponent - 2));
+}
+
+/// Calls f with a value of the type of elements that a builtin's matrices have.
 template <class F>
-void with_element(int64_t dtype, F&& f) {
-  static_cast<DType>(dtype) == DType::f64 ? f(double{}) : f(float{});
+void with_element(int64_t element, F&& f) {
+  bool wide = static_cast<DType>(element & 255) == DType::f64;
+  if (element & kComplexElement) wide ? f(std::complex<double>{}) : f(std::complex<float>{});
+  else wide ? f(double{}) : f(float{});
 }
 
 }  // namespace tiny

@@ -24,16 +24,15 @@ void solve_few(Matrix<T> a, bool upper, bool unit, Matrix<T> b) {
   for (int64_t j = 0; j < b.cols; ++j)
     for (int64_t k = 0; k < n; ++k) {
       int64_t i = upper ? n - 1 - k : k;
-      if (!unit) b(i, j) /= a(i, i);
+      if (!unit) b(i, j) /= a.get(i, i);
       T x = b(i, j);
-      for (int64_t r = upper ? 0 : i + 1; r < (upper ? i : n); ++r) b(r, j) -= a(r, i) * x;
+      for (int64_t r = upper ? 0 : i + 1; r < (upper ? i : n); ++r) b(r, j) -= a.get(r, i) * x;
     }
 }
 
 /// A block of at most kBlock rows. An upper triangle is a lower one seen from its end.
 template <class T>
-void solve_block(Device& device, Matrix<T> a, bool upper, bool unit, Matrix<T> b) {
-  if (b.cols < 4) return solve_few(a, upper, unit, b);
+void solve_strips(Device& device, Matrix<T> a, bool upper, bool unit, Matrix<T> b) {
   const VectorKernels<T>& kernels = vector_kernels<T>();
   int64_t n = a.rows, strip = kernels.strip;
   auto seen = [&](int64_t i) { return upper ? n - 1 - i : i; };
@@ -54,6 +53,17 @@ void solve_block(Device& device, Matrix<T> a, bool upper, bool unit, Matrix<T> b
 }
 
 template <class T>
+void solve_block(Device& device, Matrix<T> a, bool upper, bool unit, Matrix<T> b) {
+  if constexpr (is_complex<T>) {
+    spread(device, b.cols, static_cast<double>(2 * a.rows * a.rows), [&](int64_t begin, int64_t end) {
+      solve_few(a, upper, unit, b.block(0, begin, b.rows, end - begin));
+    });
+  } else {
+    b.cols < 4 ? solve_few(a, upper, unit, b) : solve_strips(device, a, upper, unit, b);
+  }
+}
+
+template <class T>
 void solve(Device& device, Matrix<T> a, bool upper, bool unit, Matrix<T> b) {
   int64_t n = a.rows;
   if (n == 0 || b.cols == 0) return;
@@ -63,11 +73,11 @@ void solve(Device& device, Matrix<T> a, bool upper, bool unit, Matrix<T> b) {
   Matrix<T> above = a.block(0, 0, half, half), below = a.block(half, half, rest, rest);
   if (upper) {
     solve(device, below, upper, unit, second);
-    add_product(device, T(-1), a.block(0, half, half, rest), second, first);
+    add_product(device, Real<T>(-1), a.block(0, half, half, rest), second, first);
     solve(device, above, upper, unit, first);
   } else {
     solve(device, above, upper, unit, first);
-    add_product(device, T(-1), a.block(half, 0, rest, half), first, second);
+    add_product(device, Real<T>(-1), a.block(half, 0, rest, half), first, second);
     solve(device, below, upper, unit, second);
   }
 }
@@ -87,6 +97,12 @@ void triangular_solve(void* const* buffers, const int64_t* ints, Device& device)
 
 void solve_triangular(Device& device, Matrix<float> a, bool upper, bool unit, Matrix<float> b) { solve(device, a, upper, unit, b); }
 void solve_triangular(Device& device, Matrix<double> a, bool upper, bool unit, Matrix<double> b) { solve(device, a, upper, unit, b); }
+void solve_triangular(Device& device, Matrix<std::complex<float>> a, bool upper, bool unit, Matrix<std::complex<float>> b) {
+  solve(device, a, upper, unit, b);
+}
+void solve_triangular(Device& device, Matrix<std::complex<double>> a, bool upper, bool unit, Matrix<std::complex<double>> b) {
+  solve(device, a, upper, unit, b);
+}
 
 void builtin_triangular_solve(void* const* buffers, const uint64_t*, const int64_t* ints, Device& device) {
   with_element(ints[4], [&](auto zero) { triangular_solve<decltype(zero)>(buffers, ints, device); });

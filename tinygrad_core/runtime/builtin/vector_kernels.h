@@ -18,6 +18,13 @@ struct VectorKernels {
   /// x[0..n) -= the sum of columns a[.., p] * u[p], p < cols.
   void (*subtract_columns)(int64_t n, int64_t cols, const T* a, int64_t across, const T* u, T* x);
 
+  /// u[p] = the sum of a[.., p] * x[0..n), p < cols.
+  void (*inner_products)(int64_t n, int64_t cols, const T* a, int64_t across, const T* x, T* u);
+
+  /// `count` rotations of rows of `strip` elements: x and x + step become s * (x + step) + c * x and c * (x + step) - s * x, then the same
+  /// from x + step on ...; turns: c and s of each.
+  void (*rotate)(int64_t count, const T* turns, int64_t step, T* x);
+
   /// Position of the first element that is greatest by magnitude; NaN only if it is the first.
   int64_t (*greatest)(int64_t n, const T* x);
 };

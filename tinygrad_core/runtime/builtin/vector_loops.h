@@ -69,6 +69,45 @@ void subtract_columns(int64_t n, int64_t cols, const T* a, int64_t across, const
   if (cols == 1) subtract_some<T, Bytes, 1>(n, a, across, u, x);
 }
 
+template <class T, int Bytes, int Cols>
+void some_products(int64_t n, const T* a, int64_t across, const T* x, T* u) {
+  constexpr int kLanes = Vector<T, Bytes>::lanes;
+  typename Vector<T, Bytes>::Aligned sum[Cols];
+  for (int p = 0; p < Cols; ++p) sum[p] = typename Vector<T, Bytes>::Aligned{}, u[p] = 0;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int p = 0; p < Cols; ++p) sum[p] += at<T, Bytes>(a + p * across + i) * at<T, Bytes>(x + i);
+  for (; i < n; ++i)
+    for (int p = 0; p < Cols; ++p) u[p] += a[p * across + i] * x[i];
+  for (int p = 0; p < Cols; ++p) {
+    T total = 0;
+    for (int k = 0; k < kLanes; ++k) total += sum[p][k];
+    u[p] += total;
+  }
+}
+
+template <class T, int Bytes>
+void inner_products(int64_t n, int64_t cols, const T* a, int64_t across, const T* x, T* u) {
+  for (; cols >= 4; cols -= 4, a += 4 * across, u += 4) some_products<T, Bytes, 4>(n, a, across, x, u);
+  for (; cols > 0; --cols, a += across, ++u) some_products<T, Bytes, 1>(n, a, across, x, u);
+}
+
+template <class T, int Bytes, int Vectors>
+void rotate(int64_t count, const T* turns, int64_t step, T* x) {
+  constexpr int kLanes = Vector<T, Bytes>::lanes;
+  typename Vector<T, Bytes>::Aligned y[Vectors];
+  for (int v = 0; v < Vectors; ++v) y[v] = at<T, Bytes>(x + v * kLanes);
+  for (int64_t i = 0; i < count; ++i, x += step) {
+    const T c = turns[2 * i], s = turns[2 * i + 1];
+    for (int v = 0; v < Vectors; ++v) {
+      typename Vector<T, Bytes>::Aligned z = at<T, Bytes>(x + step + v * kLanes);
+      at<T, Bytes>(x + v * kLanes) = z * s + y[v] * c;
+      y[v] = z * c - y[v] * s;
+    }
+  }
+  for (int v = 0; v < Vectors; ++v) at<T, Bytes>(x + v * kLanes) = y[v];
+}
+
 template <class T, int Bytes>
 int64_t greatest(int64_t n, const T* x) {
   constexpr int kLanes = Vector<T, Bytes>::lanes;
@@ -96,7 +135,7 @@ template <class T, int Bytes, int Vectors, int Cols>
 constexpr VectorKernels<T> kernels_of() {
   constexpr int kLanes = Vector<T, Bytes>::lanes;
   return {Vectors * kLanes, Cols, tile<T, Bytes, Vectors, Cols>, 4 * kLanes, substitute<T, Bytes, 4>, subtract_columns<T, Bytes>,
-          greatest<T, Bytes>};
+          inner_products<T, Bytes>, rotate<T, Bytes, 4>, greatest<T, Bytes>};
 }
 
 }  // namespace

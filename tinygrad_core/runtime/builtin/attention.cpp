@@ -294,11 +294,11 @@ void attention_backward(const AttentionKernels<double>& k, void* const* buffers,
 }
 
 void builtin_attention(void* const* buffers, const uint64_t*, const int64_t* ints, Device& device) {
-  with_element(ints[6], [&](auto type) { attention(attention_kernels<decltype(type)>(), buffers, ints, device); });
+  with_real_element(ints[6], [&](auto type) { attention(attention_kernels<decltype(type)>(), buffers, ints, device); });
 }
 
 void builtin_attention_backward(void* const* buffers, const uint64_t*, const int64_t* ints, Device& device) {
-  with_element(ints[6], [&](auto type) { attention_backward(attention_kernels<decltype(type)>(), buffers, ints, device); });
+  with_real_element(ints[6], [&](auto type) { attention_backward(attention_kernels<decltype(type)>(), buffers, ints, device); });
 }
 
 }  // namespace tiny

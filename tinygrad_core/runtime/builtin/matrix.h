@@ -138,4 +138,10 @@ void with_element(int64_t element, F&& f) {
   else wide ? f(double{}) : f(float{});
 }
 
+/// The same where elements are real.
+template <class F>
+void with_real_element(int64_t element, F&& f) {
+  static_cast<DType>(element) == DType::f64 ? f(double{}) : f(float{});
+}
+
 }  // namespace tiny

@@ -15,6 +15,7 @@ constexpr int kMaxMembers = 300;
 constexpr int kMaxEpilogue = 80;  // the same behind a contraction, whose tile computes it many times over
 constexpr int kMuchMore = 8;      // elements made of one, from which on that one is not computed again
 constexpr int kMaxBases = 8;      // inputs of a reduction that are looked at for siblings
+constexpr int64_t kSmall = 1 << 14;  // elements up to which a launch costs as much as the kernel
 constexpr int kOpenSiblings = 4;  // how many recent groups of one shape are tried for a sibling reduction
 
 class Grouper {
@@ -197,7 +198,30 @@ class Grouper {
       return g;
     }
     out_.place[i] = Place::Vec;
-    return open(i, steps_of(n), 0);
+    const bool small = n.op != Op::GATHER && steps_of(n) <= kSmall;
+    const int h = small ? flat_sibling(i, g) : -1;
+    if (h >= 0) return h;
+    const int made = open(i, steps_of(n), 0);
+    if (small)
+      for (int s : n.src) remember(made, s);
+    return made;
+  }
+
+  /// A flat group after g, as long as node i and with an input that i reads too. Large values are not joined so: their kernels cost more
+  /// than a launch, and each gets the loops that suit its own views.
+  int flat_sibling(int i, int g) const {
+    auto it = recent_.find(shape_key(steps_of(w_[i]), 0));
+    if (it == recent_.end()) return -1;
+    std::vector<int> read;
+    for (int s : w_[i].src)
+      for (int b : bases(s)) read.push_back(b);
+    for (int h : it->second) {
+      const Group& group = out_.groups[h];
+      if (h <= g || full(h, i) || group.cols != 0 || group.rows != steps_of(w_[i])) continue;
+      for (int b : read)
+        if (std::find(group.inputs.begin(), group.inputs.end(), b) != group.inputs.end()) return h;
+    }
+    return -1;
   }
 
   /// What a reduction over `i` reads from memory, through movement and cheap arithmetic.
@@ -254,6 +278,7 @@ class Grouper {
   void remember(int g, int source) {
     for (int b : bases(source)) out_.groups[g].inputs.push_back(b);
     auto& v = recent_[shape_key(out_.groups[g].rows, out_.groups[g].cols)];
+    if (!v.empty() && v.front() == g) return;
     v.insert(v.begin(), g);
     if (v.size() > kOpenSiblings) v.pop_back();
   }

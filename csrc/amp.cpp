@@ -1,4 +1,4 @@
-// torch.autocast("tiny"): PyTorch's standard policies.
+// torch.autocast("tiny"): PyTorch's standard policies, and what is written into a tensor takes that tensor's type.
 #include "allocator.h"
 
 namespace tiny::glue {
@@ -11,6 +11,33 @@ at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, con
               "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
               "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
               "safe to autocast.");
+}
+
+/// `source`, to be written into `self` in place. Autocast gives results of two types, and a model that is written for another device's lists
+/// of operators does not expect it here: what the two lists make of a tensor may differ from what they make of the rows put into it.
+at::Tensor as_written(const at::Tensor& self, const at::Tensor& source) {
+  return self.is_floating_point() && source.is_floating_point() ? source.to(self.scalar_type()) : source;
+}
+
+at::Tensor& index_add_(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source, const at::Scalar& alpha) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  return self.index_add_(dim, index, as_written(self, source), alpha);
+}
+at::Tensor& index_copy_(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  return self.index_copy_(dim, index, as_written(self, source));
+}
+at::Tensor& index_put_(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices, const at::Tensor& values, bool accumulate) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  return self.index_put_(indices, as_written(self, values), accumulate);
+}
+at::Tensor& scatter_(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  return self.scatter_(dim, index, as_written(self, source));
+}
+at::Tensor& scatter_add_(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  return self.scatter_add_(dim, index, as_written(self, source));
 }
 
 }  // namespace
@@ -33,7 +60,14 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
   AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
 #define TINY_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
   AT_FORALL_PROMOTE(TINY_PROMOTE)
+  TINY_PROMOTE(index_add)
+  TINY_PROMOTE(index_copy)
 #undef TINY_PROMOTE
+  m.impl("index_add_", TORCH_FN(tiny::glue::index_add_));
+  m.impl("index_copy_", TORCH_FN(tiny::glue::index_copy_));
+  m.impl("index_put_", TORCH_FN(tiny::glue::index_put_));
+  m.impl("scatter_.src", TORCH_FN(tiny::glue::scatter_));
+  m.impl("scatter_add_", TORCH_FN(tiny::glue::scatter_add_));
   m.impl("binary_cross_entropy", TORCH_FN(tiny::glue::refuse_binary_cross_entropy));
 }
 

@@ -90,3 +90,38 @@ def test_custom_function():
     assert y.dtype == torch.float32
     y.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("self_type, source_type", [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32)])
+@pytest.mark.parametrize("write", ["index_add_", "index_copy_", "scatter_", "scatter_add_", "index_put_"])
+def test_what_is_written_takes_the_type_of_its_place(write, self_type, source_type):
+    """Rows of a mixture of experts, or of a graph, go back to where they belong, whatever autocast made of them."""
+    base, rows, index = torch.randn(6, 4).to(self_type), torch.randn(3, 4).to(source_type), torch.tensor([4, 0, 3])
+
+    def put(x, rows, index):
+        x = x.clone()
+        if write == "index_put_":
+            x[index] = rows
+        elif write.startswith("scatter"):
+            getattr(x, write)(0, index[:, None].expand(3, 4), rows)
+        else:
+            getattr(x, write)(0, index, rows)
+        return x
+
+    leaf = rows.to(D).requires_grad_()
+    with torch.autocast(D, dtype=torch.bfloat16):
+        got = put(base.to(D), leaf, index.to(D))
+    want = put(base, rows.to(self_type), index)
+    assert got.dtype == self_type
+    torch.testing.assert_close(got.detach().cpu(), want)
+    got.float().sum().backward()
+    assert leaf.grad.dtype == source_type and leaf.grad.cpu().eq(1).all()
+
+
+def test_functional_writes_promote():
+    base, rows, index = torch.randn(6, 4, device=D, dtype=torch.bfloat16), torch.randn(3, 4, device=D), torch.tensor([4, 0, 3], device=D)
+    with torch.autocast(D, dtype=torch.bfloat16):
+        for f in (torch.index_add, torch.index_copy):
+            got = f(base, 0, index, rows)
+            assert got.dtype == torch.float32
+            torch.testing.assert_close(got.cpu(), f(base.float().cpu(), 0, index.cpu(), rows.cpu()))

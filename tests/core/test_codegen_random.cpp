@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "codegen/symbolic_kernel.h"
 #include "codegen_kernels.h"
 #include "renderer/host_caps.h"
 #include "renderer/llvm_jit.h"
@@ -177,6 +178,76 @@ TEST(CodegenRandom, CompiledKernelsMeanWhatTheirAstMeans) {
       break;
     }
   }
+}
+
+/// The same with every extent an argument of the program, as for kernels whose sizes change from step to step.
+TEST(CodegenRandom, SymbolicKernelsMeanWhatTheirAstMeans) {
+  const char* env = std::getenv("TINY_TEST_SEED");
+  uint32_t first = env ? static_cast<uint32_t>(std::atoi(env)) : 2000, last = env ? first : 2200;
+  Caps host = host_caps();
+  std::unique_ptr<Compiler> compiler = make_llvm_compiler(host);
+  for (uint32_t seed = first; seed <= last; ++seed) {
+    AstBuilder k;
+    RandomKernel(seed).build(k);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    KernelNumbers numbers = numbers_of(k.sink());
+    SymbolicKernel symbolic({numbers.numbers}, true);
+    std::vector<uint64_t> arguments = symbolic.arguments(numbers.numbers).value();
+    UOp* sink = symbolic.rewrite(k.sink(), 0);
+    std::vector<KernelBuffer> want = k.buffers;
+    KernelEval(k.sink(), want).run();
+    auto run = [&](const Caps& caps, bool compiled, const char* name) {
+      std::vector<KernelBuffer> got = k.buffers;
+      std::vector<void*> pointers;
+      for (KernelBuffer& b : got) pointers.push_back(b.bytes.data());
+      Program p = lower_kernel(sink, caps, "kernel");
+      EXPECT_EQ(verify_program(p.linear), "") << name;
+      if (compiled) {
+        std::unique_ptr<CpuCode> code = llvm_load(compiler->compile(p), "kernel");
+        std::vector<char> scratch(static_cast<size_t>(p.info.scratch_bytes) + 64);
+        char* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+        code->entry(pointers.data(), arguments.data(), 0, p.info.groups, aligned);
+      } else {
+        Interpreter(p.info, p.linear).run(pointers.data(), arguments.data());
+      }
+      expect_same(got, want, 2e-2, name);
+    };
+    try {
+      run(avx2(), false, "avx2");
+      run(avx512(), false, "avx512");
+      run(scalar_target(), false, "scalar");
+      if (compiler && seed % 4 == 0) run(host, true, "llvm");
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what();
+    }
+    if (HasFailure()) {
+      ADD_FAILURE() << print(sink);
+      break;
+    }
+  }
+}
+
+/// Numbers that follow from others are not arguments, and a program refuses numbers that do not follow.
+TEST(CodegenRandom, NumbersOfKernelsThatFollowFromOthers) {
+  auto kernel = [](AstBuilder& k, int64_t n, double scale) {
+    U row = range(n, 0, Axis::Global), column = range(64, 1, Axis::Global);
+    U x = k.param(DType::f32, 64 * n);
+    k.sink({k.store(k.param(DType::f32, 64 * n), row * 64 + column, k.load(x, index_const(64 * n - 1) - (row * 64 + column)) *
+                    const_(DType::f32, scale))});
+    return numbers_of(k.sink());
+  };
+  AstBuilder a, b, c, d;
+  KernelNumbers three = kernel(a, 3, 0.5), five = kernel(b, 5, 0.25), twelve = kernel(c, 12, 0.75), far = kernel(d, 1000, 0.75);
+  EXPECT_EQ(three.form, five.form);
+  SymbolicKernel symbolic({three.numbers, five.numbers});
+  auto arguments = symbolic.arguments(twelve.numbers);
+  ASSERT_TRUE(arguments.has_value());
+  EXPECT_EQ(arguments->size(), 2u) << "the rows and the factor; the greatest index follows";
+  EXPECT_FALSE(symbolic.arguments(far.numbers).has_value()) << "beyond the bounds";
+  twelve.numbers.back().value ^= 1;
+  for (KernelNumbers::Number& n : twelve.numbers)
+    if (n.kind == KernelNumbers::Kind::Integer && n.value == 64 * 12 - 1) n.value += 1;
+  EXPECT_FALSE(symbolic.arguments(twelve.numbers).has_value()) << "64 n - 1 in all examples";
 }
 
 }  // namespace

@@ -165,9 +165,11 @@ void Nest::enclose() {
   }
 }
 
-int64_t Nest::extent(size_t r) const {
-  const UOp* n = ranges[r]->src[0];
+int64_t most_turns(const UOp* range) {
+  const UOp* n = range->src[0];
   return n->is(Op::CONST) ? n->arg.i : bounds(n).hi;
 }
+
+int64_t Nest::extent(size_t r) const { return most_turns(ranges[r]); }
 
 }  // namespace tiny

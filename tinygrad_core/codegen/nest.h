@@ -9,6 +9,9 @@ namespace tiny {
 /// Loops in the order of nesting: Global, Local, then the others by number; outer loops come first.
 bool nests_before(const UOp* a, const UOp* b);
 
+/// The extent of a RANGE, or the greatest that it may have.
+int64_t most_turns(const UOp* range);
+
 /// A set of the loops of one Nest, one bit a loop.
 class LoopSet {
  public:

@@ -13,6 +13,10 @@ U minimum(U a, U b) { return alu(Op::MIN, {a, b}); }
 U maximum(U a, U b) { return alu(Op::MAX, {a, b}); }
 
 bool is_array(const UOp* u) { return u->is(Op::PARAM) || u->is(Op::LOCAL); }
+const UOp* base_array(const UOp* u) {
+  while (u->is(Op::AFTER)) u = u->src[0];
+  return u;
+}
 
 /// x0 op x1 op ..., as a balanced tree: the order is fixed and the chains are short.
 UOp* combine(Op op, std::vector<UOp*> x) {
@@ -79,20 +83,29 @@ UOp* Splitter::replace(UOp* r, int64_t number, Axis axis) {
 }
 
 UOp* Splitter::chunk(UOp* r, int64_t size, int64_t inner_number) {
-  int64_t n = const_int(r->src[0]);
-  if (size == 1) return r;
-  if (size >= n) return replace(r, inner_number ? inner_number : range_number(r), Axis::Loop);
-  U group = range((n + size - 1) / size, range_number(r), Axis::Global), first = group * size;
-  U extent = n % size == 0 ? index_const(size) : minimum(index_const(n) - first, index_const(size));
+  U n = r->src[0];
+  const bool fixed = n->is(Op::CONST);
+  const int64_t most = most_turns(r);
+  if (size == 1 && fixed) return r;
+  if (!fixed) size = std::max<int64_t>(size, 2);  // the number of a loop of at most one turn would fold to 0, and its body leave it
+  if (size >= most) return replace(r, inner_number ? inner_number : range_number(r), Axis::Loop);
+  U group = range((most + size - 1) / size, range_number(r), Axis::Global), first = group * size;
+  U extent = fixed && most % size == 0 ? index_const(size) : minimum(n - first, index_const(size));
+  if (!fixed) {  // the last groups may be empty; what is read ahead of a loop must exist even there
+    extent = maximum(extent, index_const(0));
+    first = minimum(first, n - 1);
+  }
   U inner = make_range(extent, inner_number ? inner_number : numbers_.after(range_number(r)), Axis::Loop);
   apply(r, first + inner);
   return inner;
 }
 
 UOp* Splitter::share(UOp* r, UOp* groups) {
-  int64_t n = const_int(r->src[0]), g = const_int(groups->src[0]), size = (n + g - 1) / g;
-  U first = U(groups) * size;
-  U extent = maximum(minimum(index_const(n) - first, index_const(size)), index_const(0));
+  U n = r->src[0];
+  int64_t g = const_int(groups->src[0]);
+  U size = (n + (g - 1)) / g, first = U(groups) * size;
+  U extent = maximum(minimum(n - first, size), index_const(0));
+  if (!n->is(Op::CONST)) first = minimum(first, n - 1);
   U inner = make_range(extent, numbers_.after(range_number(r)), Axis::Loop);
   apply(r, first + inner);
   return inner;
@@ -196,9 +209,19 @@ void Splitter::run_once(UOp* store, std::span<UOp* const> zero) {
   sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
 }
 
-void Splitter::tie_arrays(Piece& p, Nest& nest) {
-  for (UOp* u : nest.nodes)
-    if (is_array(u)) p.map[u->slot] = node(Op::AFTER, u->dtype, {u, p.turn}, {}, 1);
+/// What depends on loop `self` reads its arrays behind the loop of piece `p`. The rest stays where it is, and what it is: a FOLD that does not
+/// depend on `self` has loops of its own, which must not be in two places.
+void Splitter::tie_arrays(Piece& p, Nest& nest, size_t self) {
+  for (UOp* u : nest.nodes) {
+    bool free = true;
+    nest.loops(u).each([&](size_t r) { free &= r != self && !nest.inside(r, self); });
+    if (free && is_array(base_array(u))) {
+      UOp* tied = node(Op::AFTER, u->dtype, {u, p.turn}, {}, 1);
+      p.map[u->slot] = tied;
+    } else if (free) {
+      p.map[u->slot] = u;
+    }
+  }
 }
 
 std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> segments, int64_t elements, Nest& nest) {
@@ -223,7 +246,7 @@ std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> s
       // What a loop guards is tied to it through its arrays, lest it move out of it: a loop of at most one turn is an "if", whose number
       // folds to 0; and a rest that may be empty has its first element beyond the end.
       bool may_be_empty = !turns->is(Op::CONST) && (k > 0 || bounds(turns).hi <= 1 || bounds(extent).lo <= 0);
-      if (may_be_empty) tie_arrays(p, nest);
+      if (may_be_empty) tie_arrays(p, nest, self);
     }
     if (!out.empty())  // the loops inside are loops of their own in each segment
       for (size_t i = 0; i < nest.ranges.size(); ++i)

@@ -63,7 +63,7 @@ class Splitter {
   struct Piece;
   std::vector<Piece> pieces(UOp* r, std::span<const Segment> segments, int64_t elements, Nest& nest);
   static U element_of(const Piece& p, int64_t copy);
-  static void tie_arrays(Piece& p, Nest& nest);
+  static void tie_arrays(Piece& p, Nest& nest, size_t self);
   void replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* lane);
   UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane);
   UOp* fold_lanes_of_group(Op op, UOp* partial, UOp* lane);

@@ -424,7 +424,8 @@ void Engine::submit(const std::shared_ptr<Plan>& plan, bool wait) {
     work->buffers.push_back(p.home == Plan::Home::Arena ? base + p.number : base);
   }
   work->scalars.reserve(plan->scalar_args.size());
-  for (int s : plan->scalar_args) work->scalars.push_back(i.walk.scalars[static_cast<size_t>(s)]);
+  for (int s : plan->scalar_args)
+    work->scalars.push_back(s >= 0 ? i.walk.scalars[static_cast<size_t>(s)] : plan->constants[static_cast<size_t>(~s)]);
 
   uint64_t ticket = plan->launches.empty() ? device_.last_ticket() : device_.submit(std::move(work), wait);
   for (const Leaf& l : i.walk.leaves) l.buffer->last_use = ticket;

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <system_error>
 #include <thread>
@@ -15,6 +17,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "codegen/symbolic_kernel.h"
 #include "engine/plan.h"
 #include "runtime/open.h"
 
@@ -59,9 +62,25 @@ UOp* clone(UOp* sink, Arena& arena) {
 }  // namespace
 
 struct KernelCache::Impl {
+  using Numbers = std::vector<KernelNumbers::Number>;
+  struct Symbolic {
+    SymbolicKernel kernel;
+    std::shared_ptr<Executable> executable;
+  };
+  /// Kernels of one form: what their numbers were, and the programs that serve several of them.
+  struct Family {
+    std::vector<Numbers> examples;   // the last kExamples
+    uint64_t flush = 0;              // the last that brought new ones
+    int64_t flushes = 0;             // so far
+    std::vector<Symbolic> made;
+  };
+  static constexpr size_t kExamples = 8, kMade = 4, kFamilies = 16384;
+
   std::mutex mutex;
   ankerl::unordered_dense::map<Hash128, std::weak_ptr<Executable>, Hash128Hasher> loaded;  // programs own them
+  ankerl::unordered_dense::map<Hash128, Family, Hash128Hasher> families;
   size_t sweep_at = 1024;
+  uint64_t flushes = 0;
 
   void add(const Hash128& key, const std::shared_ptr<Executable>& kernel) {
     loaded[key] = kernel;
@@ -69,79 +88,169 @@ struct KernelCache::Impl {
     std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });
     sweep_at = std::max<size_t>(1024, 2 * loaded.size());
   }
+
+  /// A symbolic kernel that serves these numbers, if it is time for one; the examples include them then. `after`: TINY_SYMBOLIC.
+  std::optional<SymbolicKernel> generalise(const Hash128& form, const Numbers& numbers, int64_t after) {
+    if (families.size() > kFamilies) std::erase_if(families, [](const auto& entry) { return entry.second.made.empty(); });
+    Family& f = families[form];
+    if (std::find(f.examples.begin(), f.examples.end(), numbers) == f.examples.end()) {
+      if (f.examples.size() == kExamples) f.examples.erase(f.examples.begin());
+      f.examples.push_back(numbers);
+      if (f.flush != flushes) ++f.flushes, f.flush = flushes;
+    }
+    if (f.flushes < after) return {};
+    SymbolicKernel k(f.examples, after == 1);
+    return k.has_arguments() && k.arguments(numbers) ? std::optional(std::move(k)) : std::nullopt;
+  }
+
+  std::optional<CompiledKernel> find_symbolic(const Hash128& form, const Numbers& numbers) {
+    auto it = families.find(form);
+    if (it == families.end()) return {};
+    for (const Symbolic& s : it->second.made)
+      if (auto arguments = s.kernel.arguments(numbers)) return CompiledKernel{s.executable, std::move(*arguments)};
+    return {};
+  }
+
+  void add_symbolic(const Hash128& form, SymbolicKernel kernel, std::shared_ptr<Executable> executable) {
+    std::vector<Symbolic>& made = families[form].made;
+    if (made.size() == kMade) made.erase(made.begin());
+    made.push_back({std::move(kernel), std::move(executable)});
+  }
 };
+
+namespace {
+
+/// A kernel to compile, in an arena of its own: arenas belong to one thread.
+struct Job {
+  size_t item;
+  Hash128 key, form;
+  std::optional<SymbolicKernel> symbolic;
+  std::unique_ptr<Arena> arena = std::make_unique<Arena>();
+  UOp* sink = nullptr;
+  std::string name;
+  std::shared_ptr<Executable> result;
+};
+
+/// Runs work(k) for each job k on several threads; rethrows the first fault.
+void run_jobs(size_t count, size_t threads, const std::function<void(size_t)>& work_on) {
+  Progress progress(count);
+  std::atomic<size_t> next{0}, done{0};
+  std::exception_ptr fault;
+  std::mutex fault_mutex;
+  auto work = [&] {
+    for (size_t k; (k = next.fetch_add(1)) < count;) {
+      try {
+        work_on(k);
+      } catch (...) {
+        std::lock_guard lock(fault_mutex);
+        if (!fault) fault = std::current_exception();
+      }
+      done.fetch_add(1);
+    }
+  };
+  std::vector<std::thread> helpers;
+  auto help = [&] {
+    try {
+      helpers.emplace_back(work);
+      return true;
+    } catch (const std::system_error&) {  // the system has no threads left: those that run do it
+      return false;
+    }
+  };
+  for (size_t t = 1; t < std::min(threads, count); ++t) help();
+  if (helpers.empty() || count < 4 || !help()) {
+    work();
+  } else {
+    while (done.load() < count) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      progress.show(done.load());
+    }
+  }
+  for (std::thread& t : helpers) t.join();
+  if (fault) std::rethrow_exception(fault);
+}
+
+}  // namespace
 
 KernelCache::KernelCache(Device& device) : device_(device), impl_(std::make_shared<Impl>()) {}
 
-std::vector<std::shared_ptr<Executable>> KernelCache::get(const std::vector<const ScheduledItem*>& kernels, int* compiled) {
-  std::vector<std::shared_ptr<Executable>> result(kernels.size());
-  std::vector<Hash128> keys(kernels.size());
-  std::vector<size_t> missing;
+std::vector<CompiledKernel> KernelCache::get(const std::vector<const ScheduledItem*>& kernels, int* compiled) {
+  const bool plain = env_flag(Env::TINY_NOOPT);
+  const int64_t after = device_.caps().symbolic && !plain ? env_int(Env::TINY_SYMBOLIC) : 0;
+  std::vector<CompiledKernel> result(kernels.size());
+  std::vector<std::unique_ptr<Job>> jobs;
+  std::vector<std::pair<size_t, size_t>> waiting;  // items and the jobs that make their kernels
   ankerl::unordered_dense::map<Hash128, size_t, Hash128Hasher> first;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    keys[i] = kernel_key(kernels[i]->sink);
+  auto add_job = [&](size_t i, const Hash128& key) {
+    auto job = std::make_unique<Job>();
+    job->item = i, job->key = key, job->name = kernels[i]->name;
+    job->sink = clone(kernels[i]->sink, *job->arena);
+    waiting.emplace_back(i, jobs.size());
+    jobs.push_back(std::move(job));
+    return jobs.back().get();
+  };
+  std::shared_lock no_fork(compiling());
+  {
     std::lock_guard lock(impl_->mutex);
-    auto it = impl_->loaded.find(keys[i]);
-    if (it != impl_->loaded.end()) result[i] = it->second.lock();
-    if (!result[i] && first.try_emplace(keys[i], i).second) missing.push_back(i);
-  }
-  *compiled = static_cast<int>(missing.size());
-  if (!missing.empty()) {
-    std::shared_lock no_fork(compiling());
-    Progress progress(missing.size());
-    std::atomic<size_t> next{0}, done{0};
-    std::exception_ptr fault;
-    std::mutex fault_mutex;
-    std::vector<std::unique_ptr<Arena>> arenas;
-    std::vector<UOp*> sinks;
-    for (size_t i : missing) {
-      arenas.push_back(std::make_unique<Arena>());
-      sinks.push_back(clone(kernels[i]->sink, *arenas.back()));
-    }
-    bool plain = env_flag(Env::TINY_NOOPT);
-    auto work = [&] {
-      for (size_t k; (k = next.fetch_add(1)) < missing.size();) {
-        size_t i = missing[k];
-        UOp* sink = sinks[k];
-        try {
-          IrScope scope(*arenas[k]);
-          result[i] = compile_cached(device_, keys[i],
-                                     [&] { return lower_kernel(sink, device_.caps(), kernels[i]->name, plain ? kNoOptions : 0); });
-        } catch (...) {
-          std::lock_guard lock(fault_mutex);
-          if (!fault) fault = std::current_exception();
+    ++impl_->flushes;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      Hash128 key = kernel_key(kernels[i]->sink);
+      auto it = impl_->loaded.find(key);
+      if (it != impl_->loaded.end()) result[i].executable = it->second.lock();
+      if (result[i].executable) continue;
+      if (auto same = first.find(key); same != first.end()) {
+        waiting.emplace_back(i, same->second);
+        if (jobs[same->second]->symbolic) result[i].numbers = result[jobs[same->second]->item].numbers;
+        continue;
+      }
+      if (after > 0) {
+        KernelNumbers k = numbers_of(kernels[i]->sink);
+        if (auto known = impl_->find_symbolic(k.form, k.numbers)) {
+          result[i] = std::move(*known);
+          continue;
         }
-        arenas[k].reset();
-        done.fetch_add(1);
+        auto pending = std::find_if(jobs.begin(), jobs.end(), [&](const auto& j) {
+          return j->symbolic && j->form == k.form && j->symbolic->arguments(k.numbers);
+        });
+        if (pending != jobs.end()) {
+          result[i].numbers = *(*pending)->symbolic->arguments(k.numbers);
+          waiting.emplace_back(i, static_cast<size_t>(pending - jobs.begin()));
+          continue;
+        }
+        if (auto symbolic = impl_->generalise(k.form, k.numbers, after)) {
+          result[i].numbers = *symbolic->arguments(k.numbers);
+          Job* job = add_job(i, {});
+          IrScope scope(*job->arena);
+          job->sink = symbolic->rewrite(job->sink, static_cast<int>(kernels[i]->scalars.size()));
+          job->key = kernel_key(job->sink), job->form = k.form, job->symbolic = std::move(symbolic);
+          job->name = kernel_name(job->sink) + "_n";
+          continue;
+        }
       }
-    };
-    size_t jobs = static_cast<size_t>(env_int(Env::TINY_COMPILE_JOBS));
-    if (jobs == 0) jobs = static_cast<size_t>(device_.caps().threads);
-    std::vector<std::thread> helpers;
-    auto help = [&] {
-      try {
-        helpers.emplace_back(work);
-        return true;
-      } catch (const std::system_error&) {  // the system has no threads left: those that run do it
-        return false;
-      }
-    };
-    for (size_t t = 1; t < std::min(jobs, missing.size()); ++t) help();
-    if (helpers.empty() || missing.size() < 4 || !help()) {
-      work();
-    } else {
-      while (done.load() < missing.size()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        progress.show(done.load());
+      first.emplace(key, jobs.size());
+      add_job(i, key);
+    }
+  }
+  *compiled = static_cast<int>(jobs.size());
+  if (!jobs.empty()) {
+    size_t threads = static_cast<size_t>(env_int(Env::TINY_COMPILE_JOBS));
+    if (threads == 0) threads = static_cast<size_t>(device_.caps().threads);
+    run_jobs(jobs.size(), threads, [&](size_t k) {
+      Job& job = *jobs[k];
+      IrScope scope(*job.arena);
+      job.result =
+          compile_cached(device_, job.key, [&] { return lower_kernel(job.sink, device_.caps(), job.name, plain ? kNoOptions : 0); });
+    });
+    std::lock_guard lock(impl_->mutex);
+    for (auto& job : jobs) {
+      if (job->symbolic) {
+        impl_->add_symbolic(job->form, std::move(*job->symbolic), job->result);
+      } else {
+        impl_->add(job->key, job->result);
       }
     }
-    for (std::thread& t : helpers) t.join();
-    if (fault) std::rethrow_exception(fault);
-    std::lock_guard lock(impl_->mutex);
-    for (size_t i : missing) impl_->add(keys[i], result[i]);
   }
-  for (size_t i = 0; i < kernels.size(); ++i)
-    if (!result[i]) result[i] = result[first[keys[i]]];
+  for (auto [i, j] : waiting) result[i].executable = jobs[j]->result;
   return result;
 }
 

@@ -81,7 +81,7 @@ int64_t live_bound(const std::vector<Lifetime>& temps, int batches) {
 
 }  // namespace
 
-std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<Executable>> kernels) {
+std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKernel>& kernels) {
   auto plan = std::make_shared<Plan>();
   plan->outputs = s.outputs;
   plan->checked = s.checked;
@@ -90,7 +90,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<E
   std::vector<Uses> uses;
   size_t k = 0;
   for (const ScheduledItem& item : s.items)
-    uses.push_back(uses_of(item, item.kind == ScheduledItem::Kernel ? kernels[k++].get() : nullptr));
+    uses.push_back(uses_of(item, item.kind == ScheduledItem::Kernel ? kernels[k++].executable.get() : nullptr));
   std::vector<int> batch = find_batches(uses, s);
 
   std::vector<int> first(s.buffers.size(), -1), last(s.buffers.size(), -1);
@@ -137,7 +137,11 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<E
     l.ints = plan->ints.back().data();
     switch (item.kind) {
       case ScheduledItem::Kernel:
-        l.kernel = kernels[k++].get();
+        for (uint64_t number : kernels[k].numbers) {
+          plan->scalar_args.push_back(~static_cast<int>(plan->constants.size()));
+          plan->constants.push_back(number);
+        }
+        l.kernel = kernels[k++].executable.get();
         plan->flops += l.kernel->info.flops, plan->bytes += l.kernel->info.bytes;
         break;
       case ScheduledItem::Copy: l.bytes = static_cast<size_t>(item.ints[0]); plan->bytes += 2.0 * static_cast<double>(item.ints[0]); break;
@@ -151,7 +155,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<E
     plan->launches.push_back(l);
   }
   plan->kernel_count = static_cast<int>(s.items.size());
-  plan->kernels = std::move(kernels);
+  for (const CompiledKernel& c : kernels) plan->kernels.push_back(c.executable);
   return plan;
 }
 

@@ -10,12 +10,19 @@
 
 namespace tiny {
 
-/// Kernels of this process's programs, by key. Programs share them; the last that goes takes its kernels along.
+/// A compiled kernel, and what it takes besides the SCALARs of the graph: the numbers of a symbolic kernel.
+struct CompiledKernel {
+  std::shared_ptr<Executable> executable;
+  std::vector<uint64_t> numbers;
+};
+
+/// Kernels of this process's programs, by key. Programs share them; the last that goes takes its kernels along. A kernel whose numbers
+/// change from flush to flush is compiled once more with these as arguments, and then no more.
 class KernelCache {
  public:
   explicit KernelCache(Device& device);
   /// The executables of these kernels, compiling what is missing, in parallel. `compiled` counts those.
-  std::vector<std::shared_ptr<Executable>> get(const std::vector<const ScheduledItem*>& kernels, int* compiled);
+  std::vector<CompiledKernel> get(const std::vector<const ScheduledItem*>& kernels, int* compiled);
 
  private:
   Device& device_;
@@ -48,7 +55,8 @@ struct Plan {
   // ---- work
   std::vector<Launch> launches;
   std::vector<int> buffer_args;          // Launch::first_buffer points here: buffers of the schedule
-  std::vector<int> scalar_args;          // numbers of SCALARs
+  std::vector<int> scalar_args;          // numbers of SCALARs; below 0: ~number of a constant
+  std::vector<uint64_t> constants;       // numbers of symbolic kernels
   std::vector<std::vector<int64_t>> ints, nbytes;  // by launch
   std::vector<std::shared_ptr<Executable>> kernels;
 
@@ -62,6 +70,6 @@ struct Plan {
 };
 
 /// Lays out memory and launches of a schedule whose kernels are compiled. `kernels`: by Kernel item, in order.
-std::shared_ptr<Plan> make_plan(const Schedule& s, std::vector<std::shared_ptr<Executable>> kernels);
+std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKernel>& kernels);
 
 }  // namespace tiny

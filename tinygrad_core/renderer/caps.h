@@ -10,6 +10,7 @@ struct Caps {
   int vector_bytes = 16;       // widest vector register; 0: scalar code only
   int registers = 16;          // vector registers: bounds the tile of accumulators
   int threads = 1;             // workers that run workgroups at once
+  bool symbolic = false;       // kernels may take their extents as arguments (codegen/symbolic_kernel.h)
   bool has_local = false;      // workgroups have lanes, local memory and barriers (GPUs)
   int64_t max_local = 0;       // lanes of a workgroup at most
   int64_t local_bytes = 65536; // scratch of one workgroup

@@ -10,14 +10,14 @@
 #include "uop/facts.h"
 
 namespace tiny {
+
+uint64_t arg_hash(Op op, Arg arg) { return info(op).arg == ArgKind::Rec && arg.rec ? arg.rec->hash : arg.bits; }
 namespace {
 
 thread_local Arena* g_current = nullptr;
 
 /// Marks of walks over kernel nodes. One counter for all arenas: a node never carries the number of another walk.
 std::atomic<uint32_t> g_epoch{0};
-
-uint64_t arg_hash(Op op, Arg arg) { return info(op).arg == ArgKind::Rec && arg.rec ? arg.rec->hash : arg.bits; }
 
 uint64_t structural_hash(Op op, DType dtype, int64_t numel, Arg arg, std::span<UOp* const> src) {
   uint64_t h = mix(static_cast<uint64_t>(op) << 16 | static_cast<uint64_t>(dtype), arg_hash(op, arg));

@@ -82,6 +82,9 @@ UOp* replace(UOp* u, UOp* from, UOp* to);
 /// arena at once, as long as none makes nodes in it or walks it.
 UOp* import_graph(UOp* root);
 
+/// An argument as a word that is the same from run to run.
+uint64_t arg_hash(Op op, Arg arg);
+
 /// 128-bit name of a kernel: equal text of the graph, equal key; stable from run to run.
 Hash128 kernel_key(UOp* sink);
 

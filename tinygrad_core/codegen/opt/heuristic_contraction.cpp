@@ -131,7 +131,8 @@ class Contract {
   }
 
   Segments row_segments(size_t w, int64_t rows) const {
-    int64_t rest = a_.loops[w].extent % rows;
+    const bool fixed = a_.loops[w].range->src[0]->is(Op::CONST);
+    int64_t rest = fixed ? a_.loops[w].extent % rows : rows / 2;
     Segments s{Segment{rows, 1}};
     if (rest > 1) s.push_back({rest, 1});
     return s;

@@ -59,7 +59,7 @@ void share_groups(Splitter& s, const std::vector<std::vector<UOp*>>& globals, do
       if (!both(mine, other).empty()) common = both(common, other);
     if (!common.empty())
       shared.push_back(
-          *std::max_element(common.begin(), common.end(), [](UOp* a, UOp* b) { return const_int(a->src[0]) < const_int(b->src[0]); }));
+          *std::max_element(common.begin(), common.end(), [](UOp* a, UOp* b) { return most_turns(a) < most_turns(b); }));
   }
   for (UOp* r : all) {
     if (std::find(shared.begin(), shared.end(), r) != shared.end()) {
@@ -130,22 +130,23 @@ void apply_plans(Splitter& splitter, std::vector<AxisPlan> plans) {
 
 void make_groups(Splitter& splitter, std::vector<GroupRange> order, double work, const Caps& caps, std::vector<AxisPlan>& plans) {
   double elements = 1;
-  for (const GroupRange& g : order) elements *= static_cast<double>(const_int(g.range->src[0]));
+  for (const GroupRange& g : order) elements *= static_cast<double>(most_turns(g.range));
   double each = std::max(work / std::max(elements, 1.0), 1e-3);  // cost of an element
   double threads = static_cast<double>(kGroupsPerThread * caps.threads);
   bool small = work < 2 * kGroupCost;
   double wanted = small ? elements : std::max(kGroupCost / each, std::min(elements / threads, 64 * kGroupCost / each));
   double have = 1;
   for (GroupRange& g : order) {
-    int64_t n = const_int(g.range->src[0]);
+    int64_t n = most_turns(g.range);
     double room = wanted / have;
     int64_t size = small || static_cast<double>(n) <= 1.5 * room ? n : chunk_size(n, static_cast<int64_t>(room), g.unit);
     if (room < 1.5 && g.unit == 1) size = 1;
     if (g.limit && !small && size > g.limit) size = chunk_size(n, g.limit, g.unit);
     have *= static_cast<double>(size);
+    const bool fixed = g.range->src[0]->is(Op::CONST);
     UOp* made = splitter.chunk(g.range, size, g.number);
     for (AxisPlan& p : plans)
-      if (p.range == g.range) p.range = made, p.elements = size % g.unit == 0 && size < n ? n : 0;
+      if (p.range == g.range) p.range = made, p.elements = fixed && size % g.unit == 0 && size < n ? n : 0;
   }
 }
 

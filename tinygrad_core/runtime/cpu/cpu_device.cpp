@@ -84,6 +84,7 @@ class CpuDevice final : public HostDevice {
  public:
   explicit CpuDevice(int index) : HostDevice("CPU", index) {
     caps_ = host_caps();
+    caps_.symbolic = true;
     pool_ = new Pool(caps_.threads, spin_micros());
     scratch_.resize(static_cast<size_t>(caps_.threads));
     std::string renderer = env_text(Env::TINY_RENDERER);

@@ -252,3 +252,20 @@ def test_running_sums_in_place():
         return [x.clone().cumsum_(1), x.clone().cumprod_(0), torch.cumsum(x, 0, out=x), torch.cumprod(y.t(), 1, out=y.t())]
 
     both(program)
+
+
+@pytest.mark.parametrize("n", [4, 100, 1000])
+def test_a_result_takes_the_memory_of_a_dead_tensor_of_the_same_bytes(n):
+    """Elements of one size only: half of an int16 tensor has as many bytes, as float32, as all of it."""
+    def last_use(dtype, f, want):
+        x = torch.arange(2 * n, dtype=dtype).to(D)
+        torch.tiny.synchronize()
+        y = f(x)
+        del x
+        assert torch.equal(y.cpu(), want)
+
+    count = torch.arange(n)
+    last_use(torch.int16, lambda x: x[:n].float() + 1, count.float() + 1)
+    last_use(torch.int16, lambda x: (x[:n] < 7).float(), (count < 7).float())
+    last_use(torch.float32, lambda x: x[:n].double() * 2, count.double() * 2)
+    last_use(torch.int32, lambda x: x.float() + 1, torch.arange(2 * n).float() + 1)

@@ -331,13 +331,13 @@ class Builder {
     return static_cast<int>(out_.scalars.size()) - 1;
   }
   U load(int buffer, DType dtype, U index, U gate) {
-    out_.loads.push_back({buffer, index, nullptr});
+    out_.loads.push_back({buffer, index, dtype});
     U at = node(Op::INDEX, dtype, {param(buffer, dtype), index});
     if (gate.u) return node(Op::LOAD, dtype, {at, gate, zero(dtype)});
     return node(Op::LOAD, dtype, {at});
   }
   U store(int buffer, DType dtype, U index, U v) {
-    out_.stores.push_back({buffer, index, v});
+    out_.stores.push_back({buffer, index, dtype, v});
     return node(Op::STORE, DType::void_, {node(Op::INDEX, dtype, {param(buffer, dtype), index}), v});
   }
   U store_of(int m) {
@@ -428,7 +428,7 @@ class Builder {
     bool skips = bounds(at).lo < 0;
     U here = lt(index_const(-1), at);
     if (of_rows) at = at * D + d;
-    out_.stores.push_back({home, at, x});
+    out_.stores.push_back({home, at, v.dtype, x});
     U where_to = node(Op::INDEX, v.dtype, {param(home, v.dtype), at});
     U s = skips ? node(Op::STORE, DType::void_, {where_to, x, here}) : node(Op::STORE, DType::void_, {where_to, x});
     std::vector<UOp*> src{s};

@@ -157,7 +157,7 @@ class Scheduler {
   }
 
   /// An output may take the memory of a donated leaf of its size that this kernel reads last, for this output and only at the index that it
-  /// writes.
+  /// writes: the same bytes, so with elements of one size.
   bool reuse_leaves(int g, const std::vector<int>& stored, const KernelBuild& k) {
     bool any = false;
     for (int m : stored) {
@@ -169,7 +169,8 @@ class Scheduler {
       for (int l : read_last_by_[g]) {
         if (is_claimed(l) || leaf_bytes_[l] != node_bytes(m)) continue;
         bool same = true;
-        for (const auto& a : k.loads) same = same && (a.buffer != l || a.index == index);
+        for (const auto& a : k.loads)
+          same = same && (a.buffer != l || (a.index == index && itemsize(a.dtype) == itemsize(w_[m].dtype)));
         if (!same || !reads(value, l, k)) continue;
         claim(l);
         home_[m] = l;

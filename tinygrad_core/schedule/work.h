@@ -107,7 +107,8 @@ struct KernelBuild {
   std::vector<int> buffers, scalars;   // PARAM and VAR numbers; the error record's buffer is -1
   struct Access {
     int buffer;
-    UOp* index;
+    UOp* index;                        // in elements of `dtype`
+    DType dtype;
     UOp* value = nullptr;              // of a store
   };
   std::vector<Access> loads, stores;

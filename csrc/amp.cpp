@@ -13,8 +13,8 @@ at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, con
               "safe to autocast.");
 }
 
-/// `source`, to be written into `self` in place. Autocast gives results of two types, and a model that is written for another device's lists
-/// of operators does not expect it here: what the two lists make of a tensor may differ from what they make of the rows put into it.
+/// `source`, to be written into `self` in place. Autocast gives results of two types, and a model that was written for another device's
+/// lists of operators does not expect it here.
 at::Tensor as_written(const at::Tensor& self, const at::Tensor& source) {
   return self.is_floating_point() && source.is_floating_point() ? source.to(self.scalar_type()) : source;
 }

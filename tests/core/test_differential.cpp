@@ -25,6 +25,7 @@ using testing::RandomGraph;
 using testing::Value;
 
 const EnvScope devices(Env::TINY_DEVICE, "CPU,REF,CPU,REF");  // before anything opens one
+const EnvScope fixed_sizes(Env::TINY_SYMBOLIC, "0");          // both devices get the same kernels
 constexpr int kInterpreted = 4, kNarrow = 5;                  // numbers of the devices below: not of the list
 
 /// The interpreter of kernels, given the programs that are made for this machine's processor.
@@ -182,6 +183,22 @@ TEST_P(Differential, RandomProgramsHaveOneResult) {
     if (seed % 500 == 499)
       std::printf("%s: %lld programs, %.0f s\n", target.name, static_cast<long long>(seed + 1),
                   std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()), std::fflush(stdout);
+  }
+}
+
+/// Extents as arguments of the kernels: other tails and other orders of sums, but the same values.
+TEST(Symbolic, RandomProgramsHaveOneResult) {
+  EnvScope symbolic(Env::TINY_SYMBOLIC, "1");
+  if (!make_llvm_compiler(host_caps())) GTEST_SKIP() << "built without LLVM";
+  Device& device = kTargets[0].open();
+  for (uint64_t seed = 5000; seed < 5200; ++seed) {
+    GraphLock lock;
+    std::vector<Tensor> tensors = RandomGraph(seed, device).draw(4 + static_cast<int>(seed % 24));
+    GraphEval judge;
+    std::vector<Value> want;
+    for (const Tensor& t : tensors) want.push_back(judge.run(t));
+    std::vector<Value> got = run(tensors, device);
+    for (size_t i = 0; i < want.size(); ++i) ASSERT_EQ(difference(got[i], want[i], 2e-5), "") << "seed " << seed << ", result " << i;
   }
 }
 

@@ -209,8 +209,8 @@ void Splitter::run_once(UOp* store, std::span<UOp* const> zero) {
   sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
 }
 
-/// What depends on loop `self` reads its arrays behind the loop of piece `p`. The rest stays where it is, and what it is: a FOLD that does not
-/// depend on `self` has loops of its own, which must not be in two places.
+/// What depends on loop `self` reads its arrays behind the loop of piece `p`. The rest stays where it is, and what it is: a FOLD that does
+/// not depend on `self` has loops of its own, which must not be in two places.
 void Splitter::tie_arrays(Piece& p, Nest& nest, size_t self) {
   for (UOp* u : nest.nodes) {
     bool free = true;

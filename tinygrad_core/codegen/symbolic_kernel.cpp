@@ -134,7 +134,10 @@ UOp* SymbolicKernel::spell(const Column& c, DType dtype, int first_var) const {
     UOp* src[] = {a, b};
     return arena.make(op, kIndex, 1, {}, src);
   };
-  if (c.argument < 0) return c.kind == Kind::Float ? arena.make(Op::CONST, dtype, 1, Arg::from_double(std::bit_cast<double>(c.b)), {}) : constant(c.b);
+  if (c.argument < 0) {
+    Arg value = c.kind == Kind::Float ? Arg::from_double(std::bit_cast<double>(c.b)) : Arg(c.b);
+    return arena.make(Op::CONST, dtype, 1, value, {});
+  }
   const Argument& a = arguments_[static_cast<size_t>(c.argument)];
   UOp* var = arena.make(Op::VAR, a.is_float ? DType::f64 : kIndex, 1, Arg(static_cast<int64_t>(first_var + c.argument)), {});
   if (a.is_float) return dtype == DType::f64 ? var : arena.make(Op::CAST, dtype, 1, {}, {&var, 1});

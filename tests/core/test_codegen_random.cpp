@@ -190,7 +190,7 @@ TEST(CodegenRandom, SymbolicKernelsMeanWhatTheirAstMeans) {
     AstBuilder k;
     RandomKernel(seed).build(k);
     SCOPED_TRACE("seed " + std::to_string(seed));
-    KernelNumbers numbers = numbers_of(k.sink());
+    KernelNumbers numbers = numbers_of(k.sink(), 0);
     SymbolicKernel symbolic({numbers.numbers}, true);
     std::vector<uint64_t> arguments = symbolic.arguments(numbers.numbers).value();
     UOp* sink = symbolic.rewrite(k.sink(), 0);
@@ -234,7 +234,7 @@ TEST(CodegenRandom, NumbersOfKernelsThatFollowFromOthers) {
     U x = k.param(DType::f32, 64 * n);
     k.sink({k.store(k.param(DType::f32, 64 * n), row * 64 + column, k.load(x, index_const(64 * n - 1) - (row * 64 + column)) *
                     const_(DType::f32, scale))});
-    return numbers_of(k.sink());
+    return numbers_of(k.sink(), 0);
   };
   AstBuilder a, b, c, d;
   KernelNumbers three = kernel(a, 3, 0.5), five = kernel(b, 5, 0.25), twelve = kernel(c, 12, 0.75), far = kernel(d, 1000, 0.75);

@@ -62,6 +62,16 @@ def test_programs(name):
     assert sum(counts) < len(SIZES) * max(counts) / 2, f"kernels compiled by size: {dict(zip(SIZES, counts))}"
 
 
+def test_a_number_that_folds_away_is_still_an_argument():
+    """Two kernels of one form, one called with a number that it does not use."""
+    for n in (2, 3, 5, 6, 7):
+        a, b = torch.arange(n, device=D), torch.arange(n, device=D)
+        a.masked_fill_(a > 0, -4)
+        a.sub_(a)
+        b.sub_(b)
+        assert a.cpu().tolist() == b.cpu().tolist() == [0] * n
+
+
 def test_far_sizes():
     """Each doubling may compile anew, a size in between may not."""
     f, make = PROGRAMS["attention"]

@@ -35,10 +35,10 @@ int64_t bound_over(int64_t n) {
 
 }  // namespace
 
-KernelNumbers numbers_of(UOp* sink) {
+KernelNumbers numbers_of(UOp* sink, int vars) {
   KernelNumbers out;
   ankerl::unordered_dense::map<const UOp*, uint64_t> position;
-  std::vector<uint64_t> words;
+  std::vector<uint64_t> words{static_cast<uint64_t>(vars)};
   for (const UOp* u : toposort({&sink, 1})) {
     if (is_number(u)) continue;  // told where they are used: one node may be there by chance for two of them
     position.emplace(u, position.size());
@@ -127,7 +127,7 @@ std::optional<std::vector<uint64_t>> SymbolicKernel::arguments(const std::vector
   return out;
 }
 
-UOp* SymbolicKernel::spell(const Column& c, DType dtype, int first_var) const {
+UOp* SymbolicKernel::spell(const Column& c, DType dtype, int vars) const {
   Arena& arena = current_arena();
   auto constant = [&](int64_t v) { return arena.make(Op::CONST, kIndex, 1, Arg(v), {}); };
   auto binary = [&](Op op, UOp* a, UOp* b) {
@@ -139,14 +139,14 @@ UOp* SymbolicKernel::spell(const Column& c, DType dtype, int first_var) const {
     return arena.make(Op::CONST, dtype, 1, value, {});
   }
   const Argument& a = arguments_[static_cast<size_t>(c.argument)];
-  UOp* var = arena.make(Op::VAR, a.is_float ? DType::f64 : kIndex, 1, Arg(static_cast<int64_t>(first_var + c.argument)), {});
+  UOp* var = arena.make(Op::VAR, a.is_float ? DType::f64 : kIndex, 1, Arg(static_cast<int64_t>(vars + c.argument)), {});
   if (a.is_float) return dtype == DType::f64 ? var : arena.make(Op::CAST, dtype, 1, {}, {&var, 1});
   UOp* x = binary(Op::MIN, binary(Op::MAX, var, constant(a.lo)), constant(a.hi));  // the bounds, for all who ask
   if (c.a != 1) x = binary(Op::MUL, x, constant(c.a));
   return c.b ? binary(Op::ADD, x, constant(c.b)) : x;
 }
 
-UOp* SymbolicKernel::rewrite(UOp* sink, int first_var) const {
+UOp* SymbolicKernel::rewrite(UOp* sink, int vars) const {
   Arena& arena = current_arena();
   ankerl::unordered_dense::map<const UOp*, UOp*> made;
   std::vector<UOp*> src;
@@ -159,7 +159,7 @@ UOp* SymbolicKernel::rewrite(UOp* sink, int first_var) const {
     src.clear();
     for (size_t k = 0; k < u->nsrc; ++k) {
       if (u->is(Op::PARAM)) src.push_back(arena.make(Op::CONST, kIndex, 1, Arg(kAnyLength), {}));
-      else if (is_listed(u, k)) src.push_back(spell(columns_[next++], u->src[k]->dtype, first_var));
+      else if (is_listed(u, k)) src.push_back(spell(columns_[next++], u->src[k]->dtype, vars));
       else src.push_back(made.at(u->src[k]));
     }
     made[u] = arena.make(u->op, u->dtype, u->numel, u->arg, src);

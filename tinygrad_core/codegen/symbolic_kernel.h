@@ -20,7 +20,8 @@ struct KernelNumbers {
   Hash128 form;
   std::vector<Number> numbers;
 };
-KernelNumbers numbers_of(UOp* sink);
+/// `vars`: VARs that the kernel is called with, whether it uses them or not; kernels of one form have as many.
+KernelNumbers numbers_of(UOp* sink, int vars);
 
 /// What the numbers of several kernels of one form have in common: which are the same in all, which are arguments, and which follow from
 /// others as a * x + b. Arguments have bounds, so that index arithmetic can still be simplified.
@@ -32,8 +33,8 @@ class SymbolicKernel {
   /// The arguments with which this kernel computes what one with these numbers does, as a program takes them; nothing if it cannot.
   std::optional<std::vector<uint64_t>> arguments(const std::vector<KernelNumbers::Number>& numbers) const;
   bool has_arguments() const { return !arguments_.empty(); }
-  /// The kernel, made from one of its form in the same arena: argument k is VAR first_var + k.
-  UOp* rewrite(UOp* sink, int first_var) const;
+  /// The kernel, made from one of its form in the same arena: argument k is VAR vars + k.
+  UOp* rewrite(UOp* sink, int vars) const;
 
  private:
   struct Column {                   // number = a * argument + b; without an argument, b; of a Length, b is the greatest
@@ -46,7 +47,7 @@ class SymbolicKernel {
     bool is_float;
   };
   void learn(const std::vector<std::vector<KernelNumbers::Number>>& examples, size_t column);
-  UOp* spell(const Column& c, DType dtype, int first_var) const;
+  UOp* spell(const Column& c, DType dtype, int vars) const;
 
   std::vector<Column> columns_;
   std::vector<Argument> arguments_;

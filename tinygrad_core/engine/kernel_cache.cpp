@@ -204,7 +204,8 @@ std::vector<CompiledKernel> KernelCache::get(const std::vector<const ScheduledIt
         continue;
       }
       if (after > 0) {
-        KernelNumbers k = numbers_of(kernels[i]->sink);
+        const int vars = static_cast<int>(kernels[i]->scalars.size());
+        KernelNumbers k = numbers_of(kernels[i]->sink, vars);
         if (auto known = impl_->find_symbolic(k.form, k.numbers)) {
           result[i] = std::move(*known);
           continue;
@@ -221,7 +222,7 @@ std::vector<CompiledKernel> KernelCache::get(const std::vector<const ScheduledIt
           result[i].numbers = *symbolic->arguments(k.numbers);
           Job* job = add_job(i, {});
           IrScope scope(*job->arena);
-          job->sink = symbolic->rewrite(job->sink, static_cast<int>(kernels[i]->scalars.size()));
+          job->sink = symbolic->rewrite(job->sink, vars);
           job->key = kernel_key(job->sink), job->form = k.form, job->symbolic = std::move(symbolic);
           job->name = kernel_name(job->sink) + "_n";
           continue;

@@ -59,7 +59,7 @@ def test_programs(name):
     counts = run_sizes(f, make)
     # Three sizes teach what changes, below 16 and again above, where other vectors and blocks pay. Some kernels are left even then: where a
     # size divides another, a kernel has another form.
-    assert sum(counts) < len(SIZES) * max(counts) / 2, f"kernels compiled by size: {dict(zip(SIZES, counts))}"
+    assert sum(counts) <= len(SIZES) * max(counts) / 2, f"kernels compiled by size: {dict(zip(SIZES, counts))}"
 
 
 def test_a_number_that_folds_away_is_still_an_argument():
@@ -114,7 +114,9 @@ def test_switch(after):
     """Never, and at once; the results are the same."""
     program = ("import torch\nfor n in (3, 17, 40, 65):\n    x = torch.arange(float(n * 5)).reshape(5, n) / n\n"
                "    f = lambda x: torch.softmax(x, -1).cumsum(0).sum(1) + x.amax(-1)\n"
-               "    torch.testing.assert_close(f(x.to('tiny')).cpu(), f(x))\nprint('equal')")
+               "    torch.testing.assert_close(f(x.to('tiny')).cpu(), f(x))\n"
+               # its gradient checks positions that it counts up itself: those of elements that there are, not of a whole vector
+               "y = torch.ones(3, 4, device='tiny', requires_grad=True)\ntorch.trace(y).backward()\nassert y.grad.sum() == 3\nprint('equal')")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
                           env=dict(os.environ, TINY_SYMBOLIC=after, TINY_CACHE_MB="0"))
     assert done.stdout == "equal\n", done.stderr[-2000:]

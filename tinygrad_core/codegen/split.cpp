@@ -47,6 +47,7 @@ struct Splitter::Piece {
   U base, turn;                     // first element of the segment; number of the turn (a constant 0 without a loop)
   std::vector<UOp*> map;            // substitution of what lies inside, but for the axis itself
   int64_t step;                     // elements from one turn to the next
+  U empty = {};                     // of a segment that may have no turn: whether it has none
 };
 
 Splitter::Splitter(UOp* sink) : sink_(sink) {
@@ -132,10 +133,21 @@ UOp* Splitter::inner_loop(UOp* extent, Axis axis) { return make_range(extent, nu
 
 UOp* Splitter::local_array(DType d, int64_t n) { return node(Op::LOCAL, d, {index_const(n)}, Arg(locals_++)); }
 
-/// A substitution that puts `element` in the place of the axis.
-static std::vector<UOp*> with_element(std::vector<UOp*> map, UOp* r, U element) {
+/// A substitution that puts copy number `copy` of a turn of `p` in the place of axis `r`. A CHECK holds in a segment without a turn: it may
+/// leave the loop, if what it looks at does not depend on the turn.
+std::vector<UOp*> Splitter::copy_of(const Piece& p, UOp* r, int64_t copy, Nest& nest) {
+  U element = element_of(p, copy);
+  std::vector<UOp*> map = p.map;
   map.resize(current_arena().size());
   map[r->slot] = element;
+  if (!p.empty.u) return map;
+  for (UOp* u : nest.nodes) {
+    if (!u->is(Op::CHECK) || map[u->slot]) continue;
+    U value = substitute(u->src[0], map), holds = substitute(u->src[1], map);
+    UOp* check = node(Op::CHECK, u->dtype, {value, alu(Op::OR, {holds, p.empty})}, u->arg);
+    map.resize(current_arena().size());
+    map[u->slot] = check;
+  }
   return map;
 }
 
@@ -166,11 +178,10 @@ UOp* Splitter::share_among_lanes(UOp* r, UOp* lane) {
   U extent = r->src[0];
   bool even = extent->is(Op::CONST) && const_int(extent) % lanes == 0;
   U turns = even ? extent / lanes : maximum(extent - U(lane) + (lanes - 1), index_const(0)) / lanes;
-  Piece p{{1, 1}, lane, make_range(turns, range_number(r), range_axis(r)), std::vector<UOp*>(current_arena().size()), lanes};
+  Piece p{{1, 1}, lane, make_range(turns, range_number(r), range_axis(r)), std::vector<UOp*>(current_arena().size()), lanes, {}};
   // Lanes without an element do nothing, so accesses stay in the loop; but only those: what does not depend on it, barriers among it, is
   // for all lanes.
-  U element = element_of(p, 0);
-  p.map = with_element(std::move(p.map), r, element);
+  p.map = copy_of(p, r, 0, nest);
   for (UOp* u : nest.nodes) {
     if (even || !u->is(Op::INDEX) || !nest.loops(u).has(static_cast<size_t>(nest.number(r)))) continue;
     U array = substitute(u->src[0], p.map), index = substitute(u->src[1], p.map);
@@ -238,7 +249,7 @@ std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> s
       if (left < s.size()) continue;
     }
     U turns = rest / s.size();
-    Piece p{s, extent - rest, index_const(0), std::vector<UOp*>(current_arena().size()), s.size()};
+    Piece p{s, extent - rest, index_const(0), std::vector<UOp*>(current_arena().size()), s.size(), {}};
     rest = rest % s.size();
     if (turns->is_const(0)) continue;
     if (!turns->is_const(1)) {
@@ -247,6 +258,7 @@ std::vector<Splitter::Piece> Splitter::pieces(UOp* r, std::span<const Segment> s
       // folds to 0; and a rest that may be empty has its first element beyond the end.
       bool may_be_empty = !turns->is(Op::CONST) && (k > 0 || bounds(turns).hi <= 1 || bounds(extent).lo <= 0);
       if (may_be_empty) tie_arrays(p, nest, self);
+      if (!turns->is(Op::CONST)) p.empty = lt(turns, index_const(1));
     }
     if (!out.empty())  // the loops inside are loops of their own in each segment
       for (size_t i = 0; i < nest.ranges.size(); ++i)
@@ -269,13 +281,13 @@ U Splitter::element_of(const Piece& p, int64_t copy) {
 
 /// FOLD `f` over the split axis as one FOLD a copy of each piece; lanes and copies are combined at the end. `lane`: every lane of a
 /// workgroup has such a part.
-UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane) {
+UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane, Nest& nest) {
   Op op = static_cast<Op>(f->arg.i);
   std::vector<UOp*> results;
   for (Piece& p : parts) {
     std::vector<UOp*> copies;
     for (int64_t c = 0; c < p.segment.copies; ++c) {
-      std::vector<UOp*> inner = with_element(p.map, r, element_of(p, c));
+      std::vector<UOp*> inner = copy_of(p, r, c, nest);
       std::vector<UOp*> src{substitute(f->src[0], inner)};
       if (p.turn->is(Op::RANGE)) src.push_back(p.turn);
       for (UOp* other : named_ranges(f))
@@ -303,14 +315,14 @@ void Splitter::replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* 
   auto copies_of = [&](UOp* store, std::vector<UOp*>* out) {
     for (Piece& p : parts)
       for (int64_t c = 0; c < p.segment.copies; ++c) {
-        std::vector<UOp*> map = with_element(p.map, r, element_of(p, c));
+        std::vector<UOp*> map = copy_of(p, r, c, nest);
         out->push_back(substitute(store, map));
       }
   };
   std::vector<UOp*> map(current_arena().size()), src;
   auto replace = [&map](UOp* u, UOp* by) { map.resize(current_arena().size()), map[u->slot] = by; };
   for (UOp* u : nest.nodes) {
-    if (u->is(Op::FOLD) && std::find(u->src + 1, u->src + u->nsrc, r) != u->src + u->nsrc) replace(u, split_fold(u, r, parts, lane));
+    if (u->is(Op::FOLD) && std::find(u->src + 1, u->src + u->nsrc, r) != u->src + u->nsrc) replace(u, split_fold(u, r, parts, lane, nest));
     if (!u->is(Op::AFTER) || nest.loops(u).has(self)) continue;
     // Stores into arrays that are read later, outside of this loop: the reads wait for all copies.
     src.assign({u->src[0]});

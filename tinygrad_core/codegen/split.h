@@ -63,9 +63,10 @@ class Splitter {
   struct Piece;
   std::vector<Piece> pieces(UOp* r, std::span<const Segment> segments, int64_t elements, Nest& nest);
   static U element_of(const Piece& p, int64_t copy);
+  static std::vector<UOp*> copy_of(const Piece& p, UOp* r, int64_t copy, Nest& nest);
   static void tie_arrays(Piece& p, Nest& nest, size_t self);
   void replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* lane);
-  UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane);
+  UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane, Nest& nest);
   UOp* fold_lanes_of_group(Op op, UOp* partial, UOp* lane);
   UOp* guarded(UOp* store, UOp* condition);
   void apply(UOp* from, UOp* to);

@@ -11,6 +11,7 @@ import lowerings
 
 SAMPLES = int(os.environ.get("TINY_LOWER_SAMPLES", "12"))
 BIG = 4000  # elements: the interpreter is slow
+torch.set_num_threads(1)  # with several the CPU adds up rows in another order, each sum rounded
 DTYPES = [torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.float64, torch.uint8]
 # Operators without any call that a lowering serves, and those that ask much of an interpreter.
 SLOW = ("linalg", "svd", "pinverse", "nn.functional.ctc", "lu", "eig", "cholesky", "geqrf", "ormqr", "fft", "stft", "istft", "masked.",
@@ -32,6 +33,8 @@ KNOWN = [
      "CPU's fast paths leave it out"),
     ("_embedding_bag", "result 2", "the same"),
     ("_embedding_bag", "result 3: The values for attribute 'shape'", "the same"),
+    ("_linalg_svd.U", "result 0", "singular vectors of either sign are right, and all of them that complete a basis: tests/torch/test_spectral.py"),
+    ("_linalg_svd.U", "result 2", "the same"),
     ("special_bessel_j0.out", "float64", "the CPU's values are 4e-7 off for arguments over 5: test_bessel knows the exact ones"),
     ("special_bessel_j1.out", "float64", "the same"),
     ("special_bessel_y0.out", "float64", "the same"),

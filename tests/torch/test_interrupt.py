@@ -6,6 +6,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, threading, time, torch
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 x = torch.randn(2500, 2500, device="tiny")
 def work():
     y = x

@@ -19,6 +19,22 @@ at::Tensor as_written(const at::Tensor& self, const at::Tensor& source) {
   return self.is_floating_point() && source.is_floating_point() ? source.to(self.scalar_type()) : source;
 }
 
+/// Both in the wider of their types, if they are of two.
+std::pair<at::Tensor, at::Tensor> promoted(const at::Tensor& self, const at::Tensor& source) {
+  if (!self.is_floating_point() || !source.is_floating_point()) return {self, source};
+  const at::ScalarType t = at::promote_types(self.scalar_type(), source.scalar_type());
+  return {self.to(t), source.to(t)};
+}
+at::Tensor index_add(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source, const at::Scalar& alpha) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  auto [a, b] = promoted(self, source);
+  return at::index_add(a, dim, index, b, alpha);
+}
+at::Tensor index_copy(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  auto [a, b] = promoted(self, source);
+  return at::index_copy(a, dim, index, b);
+}
 at::Tensor& index_add_(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source, const at::Scalar& alpha) {
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
   return self.index_add_(dim, index, as_written(self, source), alpha);
@@ -60,9 +76,10 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
   AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
 #define TINY_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
   AT_FORALL_PROMOTE(TINY_PROMOTE)
-  TINY_PROMOTE(index_add)
-  TINY_PROMOTE(index_copy)
 #undef TINY_PROMOTE
+  KERNEL_PRIVATEUSEONE(mkldnn_rnn_layer, lower_precision_fp)  // a layer of nn.LSTM
+  m.impl("index_add", TORCH_FN(tiny::glue::index_add));
+  m.impl("index_copy", TORCH_FN(tiny::glue::index_copy));
   m.impl("index_add_", TORCH_FN(tiny::glue::index_add_));
   m.impl("index_copy_", TORCH_FN(tiny::glue::index_copy_));
   m.impl("index_put_", TORCH_FN(tiny::glue::index_put_));

@@ -35,7 +35,8 @@ void follow_numbers() {
   const uint64_t most = greatest.load(std::memory_order_relaxed);
   uint64_t mine = at::sequence_number::peek();
   for (; mine < most; ++mine) at::sequence_number::get_and_increment();
-  if (mine > most) greatest.store(mine, std::memory_order_relaxed);
+  for (uint64_t now = most; now < mine && !greatest.compare_exchange_weak(now, mine, std::memory_order_relaxed);) {
+  }
 }
 
 struct TinyGuard final : c10::impl::DeviceGuardImplInterface {

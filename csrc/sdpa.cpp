@@ -14,7 +14,8 @@ bool batched(const at::Tensor& t) { return t.key_set().has(c10::DispatchKey::Fun
 bool has_tangent(const at::Tensor& t) { return t._fw_grad(/*level=*/0).defined(); }
 
 bool mask_fits(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
-  if (batched(mask) || mask.dim() > 4 || mask.dim() < 2 || (mask.requires_grad() && at::GradMode::is_enabled())) return false;
+  if (batched(mask) || has_tangent(mask) || (mask.requires_grad() && at::GradMode::is_enabled())) return false;
+  if (mask.dim() > 4 || mask.dim() < 2) return false;
   const int64_t scores[4] = {query.size(0), query.size(1), query.size(2), key.size(2)};
   for (int64_t d = 1; d <= mask.dim(); ++d)
     if (mask.size(-d) != 1 && mask.size(-d) != scores[4 - d]) return false;

@@ -125,3 +125,20 @@ def test_functional_writes_promote():
             got = f(base, 0, index, rows)
             assert got.dtype == torch.float32
             torch.testing.assert_close(got.cpu(), f(base.float().cpu(), 0, index.cpu(), rows.cpu()))
+    with torch.autocast(D, dtype=torch.float16):  # another half type than autocast's is nothing to refuse
+        assert torch.index_add(base, 0, index, rows.bfloat16()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_lstm(dtype):
+    torch.manual_seed(0)
+    lstm, x = nn.LSTM(8, 16, num_layers=2), torch.randn(5, 3, 8)
+    want = lstm(x)[0]
+    on_device = nn.LSTM(8, 16, num_layers=2).to(D)
+    on_device.load_state_dict(lstm.state_dict())
+    with torch.autocast(D, dtype=dtype):
+        out, (h, c) = on_device(x.to(D))
+    assert out.dtype == h.dtype == c.dtype == dtype
+    torch.testing.assert_close(out.float().cpu(), want, rtol=0.05, atol=0.02)
+    out.float().sum().backward()
+    assert all(p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in on_device.parameters())

@@ -104,9 +104,9 @@ UOp* Splitter::chunk(UOp* r, int64_t size, int64_t inner_number) {
 UOp* Splitter::share(UOp* r, UOp* groups) {
   U n = r->src[0];
   int64_t g = const_int(groups->src[0]);
-  U size = (n + (g - 1)) / g, first = U(groups) * size;
+  U size = maximum((n + (g - 1)) / g, index_const(2)), first = U(groups) * size;  // 2: as in chunk()
   U extent = maximum(minimum(n - first, size), index_const(0));
-  if (!n->is(Op::CONST)) first = minimum(first, n - 1);
+  first = minimum(first, n - 1);
   U inner = make_range(extent, numbers_.after(range_number(r)), Axis::Loop);
   apply(r, first + inner);
   return inner;

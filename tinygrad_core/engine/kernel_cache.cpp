@@ -72,9 +72,10 @@ struct KernelCache::Impl {
     std::vector<Numbers> examples;   // the last kExamples
     uint64_t flush = 0;              // the last that brought new ones
     int64_t flushes = 0;             // so far
+    bool never = false;              // a symbolic kernel of this form did not compile
     std::vector<Symbolic> made;
   };
-  static constexpr size_t kExamples = 8, kMade = 4, kFamilies = 16384;
+  static constexpr size_t kExamples = 8, kMade = 4, kFamilies = 4096;
 
   std::mutex mutex;
   ankerl::unordered_dense::map<Hash128, std::weak_ptr<Executable>, Hash128Hasher> loaded;  // programs own them
@@ -91,14 +92,14 @@ struct KernelCache::Impl {
 
   /// A symbolic kernel that serves these numbers, if it is time for one; the examples include them then. `after`: TINY_SYMBOLIC.
   std::optional<SymbolicKernel> generalise(const Hash128& form, const Numbers& numbers, int64_t after) {
-    if (families.size() > kFamilies) std::erase_if(families, [](const auto& entry) { return entry.second.made.empty(); });
+    if (families.size() >= kFamilies && !families.contains(form)) families.clear();  // programs keep the kernels that they use
     Family& f = families[form];
     if (std::find(f.examples.begin(), f.examples.end(), numbers) == f.examples.end()) {
       if (f.examples.size() == kExamples) f.examples.erase(f.examples.begin());
       f.examples.push_back(numbers);
       if (f.flush != flushes) ++f.flushes, f.flush = flushes;
     }
-    if (f.flushes < after) return {};
+    if (f.flushes < after || f.never) return {};
     SymbolicKernel k(f.examples, after == 1);
     return k.has_arguments() && k.arguments(numbers) ? std::optional(std::move(k)) : std::nullopt;
   }
@@ -129,6 +130,7 @@ struct Job {
   UOp* sink = nullptr;
   std::string name;
   std::shared_ptr<Executable> result;
+  std::string fault;  // of a symbolic kernel
 };
 
 /// Runs work(k) for each job k on several threads; rethrows the first fault.
@@ -239,17 +241,29 @@ std::vector<CompiledKernel> KernelCache::get(const std::vector<const ScheduledIt
     run_jobs(jobs.size(), threads, [&](size_t k) {
       Job& job = *jobs[k];
       IrScope scope(*job.arena);
-      job.result =
-          compile_cached(device_, job.key, [&] { return lower_kernel(job.sink, device_.caps(), job.name, plain ? kNoOptions : 0); });
+      try {
+        job.result =
+            compile_cached(device_, job.key, [&] { return lower_kernel(job.sink, device_.caps(), job.name, plain ? kNoOptions : 0); });
+      } catch (const std::exception& e) {
+        if (!job.symbolic || after == 1) throw;
+        job.fault = e.what();
+      }
     });
-    std::lock_guard lock(impl_->mutex);
+    bool again = false;
+    std::unique_lock lock(impl_->mutex);
     for (auto& job : jobs) {
-      if (job->symbolic) {
+      if (!job->fault.empty()) {
+        TINY_LOG(1, kernel, "{}: not as a symbolic kernel: {}", job->name, job->fault);
+        again = impl_->families[job->form].never = true;
+      } else if (job->symbolic) {
         impl_->add_symbolic(job->form, std::move(*job->symbolic), job->result);
       } else {
         impl_->add(job->key, job->result);
       }
     }
+    lock.unlock();
+    no_fork.unlock();
+    if (again) return get(kernels, compiled);  // with kernels of fixed sizes for those that failed
   }
   for (auto [i, j] : waiting) result[i].executable = jobs[j]->result;
   return result;

@@ -124,19 +124,24 @@ class Areas {
   int64_t size_ = 0;
 };
 
-/// Memory for packed heads: grows, never shrinks below what it was.
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+using Memory = std::unique_ptr<void, Free>;
+
+/// Memory for packed heads: the thread's own, which stays for the next call, or `large` for more than a few waves.
 template <class T>
-T* scratch(int64_t elements) {
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  static thread_local std::unique_ptr<void, Free> memory;
+T* scratch(int64_t elements, Memory& large) {
+  static thread_local Memory kept;
   static thread_local int64_t size = 0;
-  if (elements > size) {
-    memory.reset(std::aligned_alloc(64, static_cast<size_t>(up(elements * static_cast<int64_t>(sizeof(T)), 64))));
-    if (!memory) size = 0, throw Error(ErrorKind::OutOfMemory, "no memory for the packed heads of attention");
-    size = elements;
-  }
+  const int64_t bytes = up(elements * static_cast<int64_t>(sizeof(T)), 64);
+  const bool keep = bytes <= 2 * kWaveBytes;
+  if (keep && bytes <= size) return static_cast<T*>(kept.get());
+  Memory& memory = keep ? kept : large;
+  if (keep) size = 0;
+  memory.reset(std::aligned_alloc(64, static_cast<size_t>(bytes)));
+  if (!memory) throw Error(ErrorKind::OutOfMemory, "no memory for the packed heads of attention");
+  if (keep) size = bytes;
   return static_cast<T*>(memory.get());
 }
 
@@ -173,7 +178,8 @@ void forward(const AttentionKernels<T>& kernels, const Shape& s, T* out, T* log_
   const int64_t queries = areas.add(panels * panel * s.depth), keys = areas.add(up(s.keys, 4) * s.depth),
                 values = areas.add(s.keys * up(s.width, 4));
   in_waves<T>(s.heads_of_batch(), areas.size(), [&](int64_t first, int64_t count) {
-    T* memory = scratch<T>(count * areas.size());
+    Memory large;
+    T* memory = scratch<T>(count * areas.size(), large);
     in_parallel(device, count, [&](int64_t i) {
       T* to = memory + i * areas.size();
       pack.panels_of_rows(s.q(q, first + i), s.queries, s.depth, static_cast<T>(s.scale), to + queries);
@@ -218,7 +224,8 @@ void backward(const AttentionKernels<T>& kernels, const Shape& s, const Gradient
                 value_panels = areas.add(panels * panel * s.width), deltas = areas.add(s.queries),
                 query_grads = areas.add(parts * query_rows * across);
   in_waves<T>(heads, areas.size(), [&](int64_t first, int64_t count) {
-    T* memory = scratch<T>(count * areas.size());
+    Memory large;
+    T* memory = scratch<T>(count * areas.size(), large);
     in_parallel(device, count, [&](int64_t i) {
       T* to = memory + i * areas.size();
       const Rows<const T> q = s.q(g.q, first + i), k = s.k(g.k, first + i), v = s.v(g.v, first + i), grad = s.grad(g.grad, first + i),

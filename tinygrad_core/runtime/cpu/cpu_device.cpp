@@ -43,6 +43,8 @@ class CpuExecutable final : public Executable {
 
   /// Of one thread for all workgroups: what they took of late.
   double micros() const { return micros_.load(std::memory_order_relaxed); }
+  /// True now and then: the next call of a short kernel may be for a greater size.
+  bool time_anyway() { return (runs_.fetch_add(1, std::memory_order_relaxed) & 15) == 15; }
   void took(double all) {
     double known = micros(), seen = std::min(all, 4 * known);
     micros_.store(static_cast<float>(known + (seen - known) * (seen < known ? kFaster : kSlower)), std::memory_order_relaxed);
@@ -50,6 +52,7 @@ class CpuExecutable final : public Executable {
 
  private:
   std::atomic<float> micros_;
+  std::atomic<uint32_t> runs_{0};
 };
 
 using Clock = std::chrono::steady_clock;
@@ -122,7 +125,7 @@ class CpuDevice final : public HostDevice {
  protected:
   void run_kernel(Executable& kernel, void* const* buffers, const uint64_t* scalars) override {
     auto& k = static_cast<CpuExecutable&>(kernel);
-    if (k.micros() < kWorthTiming) return run_groups(k, buffers, scalars, 0, k.info.groups, 0);
+    if (k.micros() < kWorthTiming && !k.time_anyway()) return run_groups(k, buffers, scalars, 0, k.info.groups, 0);
     Clock::time_point begin = Clock::now();
     run_groups(k, buffers, scalars, 0, k.info.groups, 0);
     k.took(micros_since(begin));
@@ -159,15 +162,16 @@ class CpuDevice final : public HostDevice {
     struct Piece {
       const Launch* launch;
       int64_t first_chunk, chunks, groups;
+      int64_t left = chunks, nanos = 0;  // chunks that run or wait, and what those before took; of several threads
     };
     CpuDevice& device;
     const Submission& work;
     SmallVec<Piece, 8> pieces;
 
     static void run_chunk(void* context, int64_t chunk, int worker) {
-      const Region& r = *static_cast<Region*>(context);
+      Region& r = *static_cast<Region*>(context);
       auto after = std::upper_bound(r.pieces.begin(), r.pieces.end(), chunk, [](int64_t c, const Piece& p) { return c < p.first_chunk; });
-      const Piece& p = after[-1];
+      Piece& p = after[-1];
       int64_t i = chunk - p.first_chunk, begin = p.groups * i / p.chunks, end = p.groups * (i + 1) / p.chunks;
       void* const* buffers = r.work.buffers.data() + p.launch->first_buffer;
       const uint64_t* scalars = r.work.scalars.data() + p.launch->first_scalar;
@@ -175,7 +179,11 @@ class CpuDevice final : public HostDevice {
         auto& k = static_cast<CpuExecutable&>(*p.launch->kernel);
         Clock::time_point started = Clock::now();
         r.device.run_groups(k, buffers, scalars, begin, end, worker);
-        if (end > begin) k.took(micros_since(started) * static_cast<double>(p.groups) / static_cast<double>(end - begin));
+        // Groups differ, and those of a symbolic kernel may be empty: only all of them together tell what it takes.
+        const int64_t nanos = static_cast<int64_t>(micros_since(started) * 1e3);
+        std::atomic_ref(p.nanos).fetch_add(nanos, std::memory_order_acq_rel);
+        if (std::atomic_ref(p.left).fetch_sub(1, std::memory_order_acq_rel) == 1)
+          k.took(static_cast<double>(std::atomic_ref(p.nanos).load(std::memory_order_acquire)) / 1e3);
       } else {
         size_t from = static_cast<size_t>(begin) * kCopyPiece, to = std::min(p.launch->bytes, static_cast<size_t>(end) * kCopyPiece);
         if (from < to) std::memcpy(static_cast<char*>(buffers[0]) + from, static_cast<const char*>(buffers[1]) + from, to - from);

@@ -34,9 +34,6 @@ def compare(q, k, v, fused=True, strides=True, **options):
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     grad = torch.randn(*q.shape[:3], v.shape[3]).to(q.dtype)
     wide_options = {n: x.to(wide) if isinstance(x, torch.Tensor) and x.dtype == q.dtype else x for n, x in options.items()}
-    with torch.autograd.forward_ad.dual_level():  # no forward derivative has been written for the fused one
-        dual = torch.autograd.forward_ad.make_dual(mask.detach(), torch.ones_like(mask))
-        assert torch.autograd.forward_ad.unpack_dual(F.scaled_dot_product_attention(a, b, c, attn_mask=dual)).tangent is not None
     with sdpa_kernel(SDPBackend.MATH):
         want, grads = run("cpu", [x.to(wide) for x in (q, k, v)], grad.to(wide), fused, **wide_options)
     y, have = run("tiny", (q, k, v), grad, fused, **options)
@@ -92,6 +89,9 @@ def test_what_the_general_path_does():
     a, b, c = (x.to("tiny").requires_grad_() for x in (q, k, v))
     F.scaled_dot_product_attention(a, b, c, attn_mask=mask).sum().backward()
     assert mask.grad is not None and not is_fused(F.scaled_dot_product_attention(a, b, c, dropout_p=0.5))
+    with torch.autograd.forward_ad.dual_level():  # no forward derivative has been written for the fused one
+        dual = torch.autograd.forward_ad.make_dual(mask.detach(), torch.ones_like(mask))
+        assert torch.autograd.forward_ad.unpack_dual(F.scaled_dot_product_attention(a, b, c, attn_mask=dual)).tangent is not None
     with sdpa_kernel(SDPBackend.MATH):
         assert not is_fused(F.scaled_dot_product_attention(a, b, c))
 

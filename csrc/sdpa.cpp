@@ -102,6 +102,44 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
   return {results[0], results[1], results[2], {}};
 }
 
+/// The same gradients by operators that autograd knows: a backward pass with create_graph=True has a derivative itself.
+std::array<at::Tensor, 3> gradients_by_operators(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key,
+                                                 const at::Tensor& value, const at::Tensor& bias, bool causal, double scale) {
+  const at::ScalarType compute = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor g = grad.to(compute), q = query.to(compute), k = key.to(compute), v = value.to(compute);
+  at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * scale;
+  const double hidden = -std::numeric_limits<double>::infinity();
+  if (bias.defined()) scores = bias.scalar_type() == at::kBool ? scores.masked_fill(bias.logical_not(), hidden) : scores + bias.to(compute);
+  if (causal) {
+    at::Tensor seen = at::ones({q.size(2), k.size(2)}, q.options().dtype(at::kBool)).tril();
+    scores = scores.masked_fill(seen.logical_not(), hidden);
+  }
+  const at::Tensor p = at::_safe_softmax(scores, -1), by_p = at::matmul(g, v.transpose(-2, -1));
+  const at::Tensor by_scores = p * (by_p - (by_p * p).sum(-1, true)) * scale;
+  return {at::matmul(by_scores, k).to(query.scalar_type()), at::matmul(by_scores.transpose(-2, -1), q).to(key.scalar_type()),
+          at::matmul(p.transpose(-2, -1), g).to(value.scalar_type())};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> differentiable_backward(
+    const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& bias,
+    std::array<bool, 4> wanted, const at::Tensor& out, const at::Tensor& sums, const at::Tensor& seq_q, const at::Tensor& seq_k,
+    c10::SymInt max_q, c10::SymInt max_k, double dropout, bool causal, const at::Tensor& seed, const at::Tensor& offset,
+    std::optional<double> scale) {
+  if (at::GradMode::is_enabled() && (grad.requires_grad() || query.requires_grad() || key.requires_grad() || value.requires_grad())) {
+    auto r = gradients_by_operators(grad, query, key, value, bias, causal, scale_of(query, scale));
+    for (size_t i = 0; i < 3; ++i)
+      if (!wanted[i]) r[i] = at::Tensor();
+    return {r[0], r[1], r[2], {}};
+  }
+  at::AutoDispatchBelowADInplaceOrView below;
+  return attention_backward(grad, query, key, value, bias, wanted, out, sums, seq_q, seq_k, std::move(max_q), std::move(max_k), dropout,
+                            causal, seed, offset, scale);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(differentiable_backward));
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_fused_sdp_choice", TORCH_FN(choose));
   m.impl("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(attention));

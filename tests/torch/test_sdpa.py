@@ -96,6 +96,33 @@ def test_what_the_general_path_does():
         assert not is_fused(F.scaled_dot_product_attention(a, b, c))
 
 
+@pytest.mark.parametrize("causal, mask", [(False, False), (True, False), (False, True)])
+def test_a_gradient_of_gradients(causal, mask):
+    """Against the definition, written out: the CPU's own fused form has no second derivative."""
+    q, k, v = (heads(1, 2, n, 8).double() for n in (20, 24, 24))
+    bias = torch.randn(20, 24, dtype=torch.float64) if mask else None
+
+    def plain(q, k, v):
+        scores = q @ k.transpose(-1, -2) / 8 ** 0.5
+        if mask:
+            scores = scores + bias
+        if causal:
+            scores = scores.masked_fill(~torch.ones(20, 24, dtype=torch.bool).tril(), -torch.inf)
+        return torch.softmax(scores, -1) @ v
+
+    def fused(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.device) if mask else None, is_causal=causal)
+
+    results = []
+    for f, device in ((plain, "cpu"), (fused, "tiny")):
+        leaves = [x.to(device).requires_grad_() for x in (q, k, v)]
+        first = torch.autograd.grad(f(*leaves).pow(2).sum(), leaves, create_graph=True)
+        second = torch.autograd.grad(sum(g.pow(2).sum() for g in first), leaves)
+        results.append([t.detach().cpu() for t in (*first, *second)])
+    for want, got in zip(*results, strict=True):
+        torch.testing.assert_close(got, want)
+
+
 def test_scores_are_never_stored():
     n = 2048
     q, k, v = (torch.randn(1, 8, n, 32, device="tiny", requires_grad=True) for _ in range(3))

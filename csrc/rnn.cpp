@@ -2,6 +2,7 @@
 // calls several operators for each time step; it serves what this does not, and raises for wrong arguments.
 #include <ATen/ops/lstm_native.h>
 
+#include "autograd.h"
 #include "tensor.h"
 
 namespace tiny::glue {
@@ -17,8 +18,6 @@ struct Options {
   double dropout;
   bool train, bidirectional, batch_first;
 };
-
-bool has_tangent(const at::Tensor& t) { return t._fw_grad(/*level=*/0).defined(); }
 
 /// All arguments as they should be, and nothing that needs single steps: projections, tangents.
 bool serves(const at::Tensor& input, at::TensorList states, at::TensorList params, const Options& o) {

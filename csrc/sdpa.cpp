@@ -1,6 +1,8 @@
 // scaled_dot_product_attention without its scores: PyTorch asks which form to take, and has an operator for devices that bring their own.
+#include <ATen/OpMathType.h>
 #include <ATen/native/transformers/attention.h>
 
+#include "autograd.h"
 #include "errors.h"
 #include "tensor.h"
 #include "tensor/attention.h"
@@ -11,7 +13,6 @@ namespace {
 constexpr int64_t kFewRows = 16;  // with fewer queries or keys the general path is as good: it fuses with what is around it
 
 bool batched(const at::Tensor& t) { return t.key_set().has(c10::DispatchKey::FuncTorchBatched) || t.is_nested(); }
-bool has_tangent(const at::Tensor& t) { return t._fw_grad(/*level=*/0).defined(); }
 
 bool mask_fits(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
   if (batched(mask) || has_tangent(mask) || (mask.requires_grad() && at::GradMode::is_enabled())) return false;
@@ -58,7 +59,7 @@ AttentionMask mask_of(const at::Tensor& bias, bool causal, DType compute) {
   return m;
 }
 
-DType compute_type(const at::Tensor& t) { return t.scalar_type() == at::kDouble ? DType::f64 : DType::f32; }
+DType compute_type(const at::Tensor& t) { return core_dtype(at::toOpMathType(t.scalar_type())); }
 
 using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
 Forward attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& bias,
@@ -105,7 +106,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
 /// The same gradients by operators that autograd knows: a backward pass with create_graph=True has a derivative itself.
 std::array<at::Tensor, 3> gradients_by_operators(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key,
                                                  const at::Tensor& value, const at::Tensor& bias, bool causal, double scale) {
-  const at::ScalarType compute = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType compute = at::toOpMathType(query.scalar_type());
   const at::Tensor g = grad.to(compute), q = query.to(compute), k = key.to(compute), v = value.to(compute);
   at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * scale;
   const double hidden = -std::numeric_limits<double>::infinity();

@@ -18,13 +18,13 @@ def compiled():
     return torch_tiny._C.engine_stats(0)["kernels_compiled"]
 
 
-def run_sizes(f, make, sizes=SIZES, device=D):
+def run_sizes(f, make, sizes=SIZES):
     """Kernels that each size compiled; every result is compared with the CPU's."""
     counts = []
     for n in sizes:
         args = make(n)
         before = compiled()
-        got = f(*(a.to(device) for a in args))
+        got = f(*(a.to(D) for a in args))
         got = [t.cpu() for t in (got if isinstance(got, (tuple, list)) else [got])]
         counts.append(compiled() - before)
         want = f(*args)

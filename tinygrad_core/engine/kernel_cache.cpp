@@ -45,20 +45,6 @@ class Progress {
   Clock::time_point start_ = Clock::now();
 };
 
-/// A copy of a kernel in an arena of its own: arenas belong to one thread.
-UOp* clone(UOp* sink, Arena& arena) {
-  UOp* roots[] = {sink};
-  std::vector<UOp*> order = toposort(roots);
-  ankerl::unordered_dense::map<UOp*, UOp*> made;
-  std::vector<UOp*> src;
-  for (UOp* u : order) {
-    src.clear();
-    for (UOp* s : u->sources()) src.push_back(made[s]);
-    made[u] = arena.make(u->op, u->dtype, u->numel, u->arg, src);
-  }
-  return made[sink];
-}
-
 }  // namespace
 
 struct KernelCache::Impl {
@@ -186,7 +172,8 @@ std::vector<CompiledKernel> KernelCache::get(const std::vector<const ScheduledIt
   auto add_job = [&](size_t i, const Hash128& key) {
     auto job = std::make_unique<Job>();
     job->item = i, job->key = key, job->name = kernels[i]->name;
-    job->sink = clone(kernels[i]->sink, *job->arena);
+    IrScope scope(*job->arena);
+    job->sink = import_graph(kernels[i]->sink);
     waiting.emplace_back(i, jobs.size());
     jobs.push_back(std::move(job));
     return jobs.back().get();

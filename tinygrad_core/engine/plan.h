@@ -17,7 +17,7 @@ struct CompiledKernel {
 };
 
 /// Kernels of this process's programs, by key. Programs share them; the last that goes takes its kernels along. A kernel whose numbers
-/// change from flush to flush is compiled once more with these as arguments, and then no more.
+/// change from flush to flush is compiled once more with these as arguments, and that one stays for the programs to come.
 class KernelCache {
  public:
   explicit KernelCache(Device& device);

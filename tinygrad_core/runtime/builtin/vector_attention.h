@@ -6,25 +6,24 @@
 // Source of the algorithm: T. Dao et al., FlashAttention (2022), algorithms 1 and 4; M. Milakov, N. Gimelshein, Online normalizer
 // calculation for softmax (2018).
 #pragma once
-#include "runtime/builtin/vector_kernels.h"
+#include "runtime/builtin/vector_loops.h"
 
 namespace tiny {
 namespace {
 
 template <class T, int Bytes>
 struct Attention {
-  typedef T V __attribute__((vector_size(Bytes)));
-  typedef T Any __attribute__((vector_size(Bytes), aligned(sizeof(T)), may_alias));
+  typedef typename Vector<T, Bytes>::Aligned V;
   typedef decltype(V{} < V{}) Bits;               // integers of the lanes' size
-  static constexpr int kLanes = Bytes / static_cast<int>(sizeof(T)), kVectors = 2, kPanel = kVectors * kLanes;
+  static constexpr int kLanes = Vector<T, Bytes>::lanes, kVectors = 2, kPanel = kVectors * kLanes;
   static constexpr int kWidest = Bytes >= 64 ? 12 : 4;  // members of a group: as many accumulators as there are registers
   static constexpr int64_t kKeys = 96, kQueries = 48;   // of a block: what is made of it stays in the first cache
   static constexpr T kInfinity = __builtin_inf();
 
   static int group(int64_t left) { return kWidest == 4 || left <= 4 ? 4 : left < 9 ? 8 : 12; }
 
-  static Any& at(T* p) { return *reinterpret_cast<Any*>(p); }
-  static const Any& at(const T* p) { return *reinterpret_cast<const Any*>(p); }
+  static auto& at(T* p) { return tiny::at<T, Bytes>(p); }
+  static const auto& at(const T* p) { return tiny::at<T, Bytes>(p); }
   static V all(T x) { return x - V{}; }
   static V select(Bits c, V a, V b) { return c ? a : b; }
 

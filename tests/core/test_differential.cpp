@@ -26,7 +26,7 @@ using testing::Value;
 
 const EnvScope devices(Env::TINY_DEVICE, "CPU,REF,CPU,REF");  // before anything opens one
 const EnvScope fixed_sizes(Env::TINY_SYMBOLIC, "0");          // both devices get the same kernels
-constexpr int kInterpreted = 4, kNarrow = 5;                  // numbers of the devices below: not of the list
+constexpr int kInterpreted = 4, kNarrow = 5, kPairs = 6;      // numbers of the devices below: not of the list
 
 /// The interpreter of kernels, given the programs that are made for this machine's processor.
 class InterpretedCpu final : public HostDevice {
@@ -37,11 +37,15 @@ class InterpretedCpu final : public HostDevice {
     caps_.target = "interpreted:" + caps_.target;
     caps_.max_params = max_params;
   }
+  Caps& caps_for_test() { return caps_; }
+  int64_t dots = 0;  // DOT2s of all kernels
   Compiler& compiler() override { return *compiler_; }
   std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary& binary) override {
     Arena arena;
     IrScope scope(arena);
-    return std::make_unique<Loaded>(info, parse(binary));
+    std::vector<UOp*> linear = parse(binary);
+    dots += std::count_if(linear.begin(), linear.end(), [](UOp* u) { return u->is(Op::DOT2); });
+    return std::make_unique<Loaded>(info, linear);
   }
 
  protected:
@@ -221,6 +225,31 @@ TEST(Contractions, RoundingBetweenShortFloatsStays) {
   Tensor wide = (iota(256).cast(DType::f32) * 300.0).reshape(Dims{16, 16});  // some are infinite in f16
   Tensor x = wide.cast(DType::bf16).cast(DType::f16), y = matmul(x, x, DType::f32);
   EXPECT_EQ(difference(run({y}, ref)[0], GraphEval().run(y), 2e-5), "");
+}
+
+/// Where the processor multiplies pairs of bf16. Small integers, so that sums are exact in any order.
+TEST(Contractions, OfPairs) {
+  static InterpretedCpu& device = *new InterpretedCpu(kPairs);
+  Caps& caps = device.caps_for_test();
+  caps.target += ":pairs", caps.vector_bytes = 64, caps.registers = 32, caps.has_dot2 = true;
+  GraphLock lock;
+  auto matrix = [](int64_t rows, int64_t columns, int64_t seed, bool computed) {
+    auto number = [](int64_t v) { return scalar(DType::i64, v); };
+    Tensor x = (binary(Op::MOD, iota(rows * columns) * number(seed), number(13)) - number(6)).cast(DType::bf16);
+    return (computed ? x : x.contiguous()).reshape(Dims{rows, columns});
+  };
+  const int64_t sizes[][3] = {{64, 48, 34}, {16, 16, 16}, {33, 65, 70}, {20, 100, 9}, {128, 20, 8}, {17, 40, 2}};
+  for (const auto& s : sizes)
+    for (int form = 0; form < 16; ++form) {
+      Tensor a = matrix(form & 1 ? s[2] : s[0], form & 1 ? s[0] : s[2], 7, form & 4);
+      Tensor b = matrix(form & 2 ? s[1] : s[2], form & 2 ? s[2] : s[1], 11, form & 4);
+      if (form & 1) a = a.transpose(0, 1);
+      if (form & 2) b = b.transpose(0, 1);
+      if (form & 8) a = a.slice(1, 1, s[2] - 1), b = b.slice(0, 1, s[2] - 1);  // pairs that begin at odd elements
+      Tensor y = matmul(a, b, DType::f32);
+      ASSERT_EQ(difference(run({y}, device)[0], GraphEval().run(y), 0), "") << s[0] << " x " << s[1] << " x " << s[2] << ", form " << form;
+    }
+  EXPECT_GT(device.dots, 0);
 }
 
 /// Programs with many inputs and results, on a device whose kernels have room for what one node alone may need: three sources of two

@@ -73,6 +73,22 @@ def test_addbmm_rounds_after_every_batch():
             compare(lambda c, a, b: torch.addbmm(c, a * 5, b * 7, **scale), c, a, b, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("size", [(64, 48, 96), (33, 70, 65), (20, 100, 9), (5, 64, 300), (100, 2, 40)], ids=str)
+def test_products_of_short_floats_are_exact(dtype, size):
+    """Small integers, so that nothing but the last rounding can differ: whole, transposed, and beginning at odd elements."""
+    rows, depth, columns = size
+    for form in range(8):
+        a, b = (torch.randint(-6, 7, s).to(dtype) for s in ((rows, depth + 2), (depth + 2, columns)))
+        a, b = a.t().contiguous().t() if form & 1 else a, b.t().contiguous().t() if form & 2 else b
+        if form & 4:
+            compare(lambda a, b: a[:, 1:-1] @ b[1:-1], a, b, reference=torch.float64, rtol=0, atol=0)
+        else:
+            compare(torch.mm, a, b, reference=torch.float64, rtol=0, atol=0)
+    compare(torch.bmm, torch.randint(-6, 7, (3, rows, depth)).to(dtype), torch.randint(-6, 7, (3, depth, columns)).to(dtype),
+            reference=torch.float64, rtol=0, atol=0)
+
+
 def test_beta_of_zero_ignores_nan():
     nan = torch.full((2, 3), math.nan)
     compare(lambda c, a, b: torch.addmm(c, a, b, beta=0), nan, rand(2, 4), rand(4, 3))

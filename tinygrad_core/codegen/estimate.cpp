@@ -13,6 +13,7 @@ double op_cost(const UOp* u) {
     case Op::FDIV: case Op::SQRT: case Op::RECIP: return 4;
     case Op::IDIV: case Op::MOD: return u->src[1]->is(Op::CONST) ? 4 : 20;
     case Op::MULACC: return 2;
+    case Op::DOT2: return 4;
     case Op::MAX: case Op::MIN: return is_float(u->dtype) ? 3 : 1;
     case Op::CAST: case Op::BITCAST: return is_reduced_float(u->dtype) || is_reduced_float(u->src[0]->dtype) ? 2 : 1;
     default: return 1;
@@ -56,7 +57,7 @@ std::string kernel_name(UOp* sink) {
   bool folds = false, scans = false, orders = false, contracts = false;
   for (UOp* u : toposort({&sink, 1})) {
     folds |= u->is(Op::FOLD), scans |= u->is(Op::PREFIX), orders |= u->is(Op::ORDERED);
-    contracts |= u->is(Op::FOLD) && static_cast<Op>(u->arg.i) == Op::ADD && u->src[0]->is(Op::MUL);
+    contracts |= u->is(Op::FOLD) && static_cast<Op>(u->arg.i) == Op::ADD && (u->src[0]->is(Op::MUL) || u->src[0]->is(Op::DOT2));
     if (u->is(Op::RANGE)) ranges.push_back(u);
   }
   std::sort(ranges.begin(), ranges.end(), nests_before);

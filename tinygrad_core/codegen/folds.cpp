@@ -19,6 +19,7 @@ UOp* identity(Op op, DType d) { return current_arena().make(Op::CONST, d, 1, ide
 /// acc op x; a sum of products is one operation where the target has it.
 UOp* step(Op op, UOp* acc, UOp* x, const Caps& caps) {
   if (x->is(Op::BLOCK) && x->src[2]->is(Op::CONST)) return node(Op::BLOCK, x->dtype, {x->src[0], x->src[1], acc}, x->arg, x->numel);
+  if (x->is(Op::DOT2) && x->src[2]->is(Op::CONST)) return alu(Op::DOT2, {x->src[0], x->src[1], acc});
   bool fma = caps.has_fma && op == Op::ADD && x->is(Op::MUL) && (x->dtype == DType::f32 || x->dtype == DType::f64);
   if (fma) return alu(Op::MULACC, {x->src[0], x->src[1], acc});
   return alu(op, {acc, x});

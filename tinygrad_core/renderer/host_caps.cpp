@@ -22,7 +22,7 @@ constexpr Feature kFeatures[] = {
   {"popcnt", "-mpopcnt"},     {"avx", "-mavx"},           {"avx2", "-mavx2"},         {"fma", "-mfma"},
   {"f16c", "-mf16c"},         {"bmi", "-mbmi"},           {"bmi2", "-mbmi2"},         {"lzcnt", "-mlzcnt"},
   {"avx512f", "-mavx512f"},   {"avx512cd", "-mavx512cd"}, {"avx512bw", "-mavx512bw"}, {"avx512dq", "-mavx512dq"},
-  {"avx512vl", "-mavx512vl"}, {"avx512vbmi2", "-mavx512vbmi2"},
+  {"avx512vl", "-mavx512vl"}, {"avx512vbmi2", "-mavx512vbmi2"}, {"avx512bf16", "-mavx512bf16"},
 };
 
 #if defined(__x86_64__)
@@ -40,7 +40,8 @@ std::string host_features() {
   // AVX-512 only with the parts that our code needs; vbmi2 tells processors that keep their clock with 512-bit vectors.
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
-    FEATURE("avx512f"), FEATURE("avx512cd"), FEATURE("avx512bw"), FEATURE("avx512dq"), FEATURE("avx512vl"), FEATURE("avx512vbmi2");
+    FEATURE("avx512f"), FEATURE("avx512cd"), FEATURE("avx512bw"), FEATURE("avx512dq"), FEATURE("avx512vl"), FEATURE("avx512vbmi2"),
+        FEATURE("avx512bf16");
 #undef FEATURE
   return s;
 }
@@ -117,8 +118,9 @@ Caps cpu_caps(std::string_view target) {
   c.registers = wide ? 32 : 16;
   c.has_fma = t.has("fma") && t.has("avx2");
   c.has_f16 = t.has("f16c") && t.has("avx2");
-  // vcvtneps2bf16 takes denormals as zero, so bf16 is rounded by integer arithmetic everywhere on x86.
-  c.has_bf16 = false;
+  // vcvtneps2bf16 takes denormals as zero, so bf16 is rounded by integer arithmetic everywhere on x86. Products of bf16 (vdpbf16ps) do so
+  // too, as PyTorch's do on these processors.
+  c.has_dot2 = c.vector_bytes == 64 && t.has("avx512bf16");
   return c;
 }
 

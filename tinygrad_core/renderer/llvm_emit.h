@@ -66,6 +66,7 @@ class LlvmEmitter {
 
   // ---- llvm_ops.cpp: arithmetic
   llvm::Value* alu(UOp* u);
+  llvm::Value* dot2(UOp* u);
   llvm::Value* unary(UOp* u, llvm::Value* a);
   llvm::Value* binary(Op op, DType d, llvm::Value* a, llvm::Value* b);
   llvm::Value* lane_by_lane(llvm::Instruction::BinaryOps code, llvm::Value* a, llvm::Value* b);

@@ -1,5 +1,6 @@
 #ifdef TINY_HAVE_LLVM
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include "renderer/libm.h"
 #include "renderer/llvm_emit.h"
@@ -73,6 +74,7 @@ Value* LlvmEmitter::alu(UOp* u) {
     Value* c = u->src[0]->numel == 1 ? value(u->src[0]) : value(u->src[0], n);
     return b_.CreateSelect(c, value(u->src[1], n), value(u->src[2], n));
   }
+  if (u->is(Op::DOT2)) return dot2(u);
   DType d = u->src[0]->dtype;
   bool reduced = is_reduced_float(d);
   TINY_ASSERT(!reduced, program_.info.name + ": arithmetic on a reduced float reached the renderer:\n" + print(u));
@@ -85,6 +87,18 @@ Value* LlvmEmitter::alu(UOp* u) {
   if (has(u->op, group::Unary)) return unary(u, value(u->src[0], n));
   if (has(u->op, group::Binary)) return binary(u->op, d, value(u->src[0], n), value(u->src[1], n));
   unknown(u);
+}
+
+/// x86's vdpbf16ps.
+Value* LlvmEmitter::dot2(UOp* u) {
+  const int64_t n = u->numel;
+  const Intrinsic::ID id = n == 16 ? Intrinsic::x86_avx512bf16_dpbf16ps_512
+                         : n == 8  ? Intrinsic::x86_avx512bf16_dpbf16ps_256
+                                   : Intrinsic::x86_avx512bf16_dpbf16ps_128;
+  TINY_ASSERT(n == 16 || n == 8 || n == 4, program_.info.name + ": a DOT2 that belongs to decompose()");
+  Type* pairs = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(2 * n));
+  Value *x = b_.CreateBitCast(value(u->src[0], n), pairs), *y = b_.CreateBitCast(value(u->src[1], n), pairs);
+  return b_.CreateIntrinsic(id, {}, {value(u->src[2], n), x, y});
 }
 
 Value* LlvmEmitter::unary(UOp* u, Value* a) {

@@ -22,6 +22,15 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 thread_local const HostDevice* running_queue = nullptr;  // the device whose work this thread runs
 
+void log_time(std::span<const Launch> batch, std::chrono::nanoseconds took) {
+  std::string names;
+  for (const Launch& l : batch) {
+    names += names.empty() ? "" : ", ";
+    names += l.kernel ? l.kernel->info.name : l.builtin ? "a builtin" : fmt::format("a copy of {} bytes", l.bytes);
+  }
+  TINY_LOG(1, time, "{:.1f} us: {}", static_cast<double>(took.count()) / 1e3, names);
+}
+
 /// A number of bytes alone in a file (control groups); SIZE_MAX if it is not there or says "max".
 size_t bytes_in_file(const char* path) {
   size_t n = SIZE_MAX;
@@ -177,7 +186,10 @@ void HostDevice::run(const Submission& work) {
   TINY_LOG(3, device, "{}: submission of {} launches", name(), launches.size());
   for (size_t i = 0, n; i < launches.size() && !stopping_.load(std::memory_order_relaxed); i += n) {
     for (n = 1; i + n < launches.size() && launches[i + n].batch == launches[i].batch;) ++n;
+    const bool timed = log_on(1, Topic::time);
+    const auto begin = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     n == 1 && !launches[i].kernel ? run_launch(launches[i], work) : run_batch(launches.subspan(i, n), work);
+    if (timed) log_time(launches.subspan(i, n), std::chrono::steady_clock::now() - begin);
   }
 }
 

@@ -286,6 +286,7 @@ class Grouper {
   /// MUL of two broadcast views: every element is read many times.
   bool is_contraction(int s) const {
     while (w_[s].op == Op::CAST) s = w_[s].src[0];
+    if (w_[s].op == Op::DOT2) return true;
     if (w_[s].op != Op::MUL) return false;
     int broadcast = 0;
     for (int x : w_[s].src) {

@@ -136,13 +136,14 @@ Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps
       if (reduce_op(n) == Op::ADD && u->src[0]->is(Op::MUL) && is_float(d)) {
         const int64_t read_by[2] = {readers.of(u->src[0]->src[0]), readers.of(u->src[0]->src[1])};
         src = condition_contraction(w, src, cols, d, caps, read_by, layouts);
+        cols = w[src].numel / n.numel;
       }
       int64_t stages = n.numel < kFewRows && cols >= kSplitColumns ? stage_count(cols) : 0;
       if (stages) {
         int part = w.add(Op::REDUCE, d, n.numel * stages, reduce_arg(reduce_op(n), cols / stages), {src});
         number[i] = w.add(Op::REDUCE, d, n.numel, reduce_arg(reduce_op(n), stages), {part});
       } else {
-        number[i] = w.add(Op::REDUCE, d, n.numel, n.arg, {src});
+        number[i] = w.add(Op::REDUCE, d, n.numel, reduce_arg(reduce_op(n), cols), {src});
       }
       continue;
     }

@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 #include <unordered_dense/unordered_dense.h>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,10 +59,11 @@ inline size_t memory_sources(Op op, size_t sources) {
 /// of contractions that are read many times are laid out for it (padding done once, reduced floats widened, panels where the target wants
 /// them).
 Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps& caps);
-/// Operands laid out for contractions, by value and the view of it that is copied: one copy serves all that read it alike.
-using Layouts = ankerl::unordered_dense::map<std::pair<int, const Record*>, int>;
-/// The second of those rewrites: the new number of REDUCE(op ADD) `reduce` over `product`, a MUL. `readers`: for each operand, how many
-/// contractions read it through the same view.
+/// Operands laid out for contractions, by value, the view of it that is copied and the distance of the elements that make a pair (0: none):
+/// one copy serves all that read it alike.
+using Layouts = ankerl::unordered_dense::map<std::tuple<int, const Record*, int64_t>, int>;
+/// The second of those rewrites: what a REDUCE(op ADD) over `product`, a MUL, should add up: it, a MUL of other operands, or DOT2s, half as
+/// many. `readers`: for each operand, how many contractions read it through the same view.
 int condition_contraction(Work& w, int product, int64_t columns, DType dtype, const Caps& caps, const int64_t (&readers)[2],
                           Layouts& layouts);
 

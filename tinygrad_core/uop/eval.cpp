@@ -198,6 +198,11 @@ uint64_t threefry(uint64_t counter, uint64_t key) {
 Arg eval(Op op, DType dtype, DType source, std::span<const Arg> src) {
   if (op == Op::WHERE) return src[0].i ? src[1] : src[2];
   if (op == Op::CAST) return convert(src[0], source, dtype);
+  if (op == Op::DOT2) {
+    auto half = [&](int k, int shift) { return bf16_to_float(static_cast<uint16_t>(src[static_cast<size_t>(k)].bits >> shift)); };
+    float sum = static_cast<float>(src[2].f) + half(0, 0) * half(1, 0);
+    return Arg::from_double(sum + half(0, 16) * half(1, 16));
+  }
   if (op == Op::BITCAST) return from_storage_bits(storage_bits(src[0], source), dtype);
   if (has(op, group::Cmp)) {
     bool r = is_float(source)            ? compare(op, src[0].f, src[1].f)

@@ -131,7 +131,8 @@ U range(int64_t extent, int64_t number, Axis axis) { return node(Op::RANGE, kInd
 U alu(Op op, std::initializer_list<UOp*> src) {
   const UOp* last = src.begin()[src.size() - 1];
   TINY_ASSERT(has(op, group::Elementwise) && static_cast<int>(src.size()) == info(op).nsrc, info(op).name);
-  TINY_ASSERT(src.size() == 1 || src.begin()[src.size() - 2]->dtype == last->dtype, std::string("dtypes differ in ") + info(op).name);
+  const bool alike = src.size() == 1 || op == Op::DOT2 || src.begin()[src.size() - 2]->dtype == last->dtype;
+  TINY_ASSERT(alike, std::string("dtypes differ in ") + info(op).name);
   return simplify_node(node(op, has(op, group::Cmp) ? DType::bool_ : last->dtype, src));
 }
 

@@ -48,6 +48,9 @@ const char* elementwise_fault(const UOp* u) {
     case Op::WHERE:
       if (!is_bool(u->src[0]->dtype)) return "the condition is not bool";
       return u->src[1]->dtype != u->dtype || u->src[2]->dtype != u->dtype ? "the branches have other dtypes" : nullptr;
+    case Op::DOT2:
+      if (u->src[0]->dtype != DType::u32 || u->src[1]->dtype != DType::u32) return "the pairs are not u32";
+      return u->dtype != DType::f32 || u->src[2]->dtype != DType::f32 ? "the sum is not f32" : nullptr;
     default: break;
   }
   DType operand = u->src[0]->dtype;

@@ -78,6 +78,7 @@ class Decomposer {
     switch (u->op) {
       case Op::POW: return d == DType::f32 ? decomp::pow_f32(u->src[0], u->src[1]) : U(u);
       case Op::ATAN2: return d == DType::f32 ? decomp::atan2_f32(u->src[0], u->src[1]) : U(u);
+      case Op::DOT2: return has_dot2(u->numel) ? U(u) : decomp::dot2(u->src[0], u->src[1], u->src[2]);
       case Op::THREEFRY: return decomp::threefry_u64(u->src[0], u->src[1]);
       case Op::MAX: case Op::MIN: return is_float(d) ? decomp::float_extreme(u->op, u->src[0], u->src[1]) : U(u);
       case Op::IDIV: return decomp::integer_divide(u->src[0], u->src[1]);
@@ -85,6 +86,11 @@ class Decomposer {
       case Op::SHL: case Op::SHR: return decomp::shift(u->op, u->src[0], u->src[1]);
       default: return u;
     }
+  }
+
+  bool has_dot2(int64_t lanes) const {
+    const int64_t widest = caps_.vector_bytes / 4;
+    return caps_.has_dot2 && (lanes == widest || lanes == widest / 2 || lanes == widest / 4);
   }
 
   /// CAST, with the formats that the target does not convert written out. All reduced floats pass through f32.

@@ -58,5 +58,7 @@ U float_extreme(Op op, U a, U b);
 /// f16 and fp8 from and to f32 by integer arithmetic; rounding to nearest even.
 U small_float_to_f32(U x);
 U f32_to_small_float(U x, DType d);
+/// DOT2 by shifts and multiplications in f32.
+U dot2(U a, U b, U sum);
 
 }  // namespace tiny::decomp

@@ -62,4 +62,10 @@ U f32_to_small_float(U x, DType d) {
   return bitcast(cast(with_sign, f.storage), d);
 }
 
+U dot2(U a, U b, U sum) {
+  auto low = [](U pair) { return bitcast(shl(pair, 16), DType::f32); };
+  auto high = [](U pair) { return bitcast(bits_and(pair, 0xffff0000), DType::f32); };
+  return fma(high(a), high(b), fma(low(a), low(b), sum));
+}
+
 }  // namespace tiny::decomp

@@ -96,7 +96,7 @@ class CpuDevice final : public HostDevice {
     if (renderer != "C") compiler_ = make_llvm_compiler(caps_);
     if (renderer == "LLVM" && !compiler_) throw Error(ErrorKind::Value, "TINY_RENDERER=LLVM, but this library was built without LLVM");
     in_process_ = compiler_ != nullptr;
-    if (!compiler_) compiler_ = make_c_compiler(caps_);
+    if (!compiler_) caps_.has_dot2 = false, compiler_ = make_c_compiler(caps_);
   }
 
   Compiler& compiler() override { return *compiler_; }

@@ -37,7 +37,7 @@ class NullExecutable final : public Executable {
 
 class NullDevice final : public HostDevice {
  public:
-  explicit NullDevice(int index) : HostDevice("NULL", index), compiler_((caps_ = host_caps(), caps_)) {}
+  explicit NullDevice(int index) : HostDevice("NULL", index), compiler_((caps_ = host_caps(), caps_.has_dot2 = false, caps_)) {}
   Compiler& compiler() override { return compiler_; }
   std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary&) override { return std::make_unique<NullExecutable>(info); }
 

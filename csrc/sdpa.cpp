@@ -78,7 +78,8 @@ Forward attention(const at::Tensor& query, const at::Tensor& key, const at::Tens
     sums = make_result(made.log_sums, query.device().index());
   });
   after_operator(device_of(*out.unsafeGetTensorImpl()));
-  return {out, sums, {}, {}, query.sym_size(2), key.sym_size(2), {}, {}, {}};
+  const at::Tensor number = at::empty({}, query.options().dtype(at::kLong));  // of a generator: there is no dropout, but torch.compile saves it
+  return {out, sums, {}, {}, query.sym_size(2), key.sym_size(2), number, number, {}};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
@@ -132,9 +133,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> differentiable_backwa
       if (!wanted[i]) r[i] = at::Tensor();
     return {r[0], r[1], r[2], {}};
   }
-  at::AutoDispatchBelowADInplaceOrView below;
-  return attention_backward(grad, query, key, value, bias, wanted, out, sums, seq_q, seq_k, std::move(max_q), std::move(max_k), dropout,
-                            causal, seed, offset, scale);
+  at::AutoDispatchBelowADInplaceOrView below;  // through the dispatcher: torch.compile traces what is below autograd
+  return at::_scaled_dot_product_fused_attention_overrideable_backward_symint(grad, query, key, value, bias, wanted, out, sums, seq_q, seq_k,
+                                                                              std::move(max_q), std::move(max_k), dropout, causal, seed,
+                                                                              offset, scale);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {

@@ -57,6 +57,23 @@ def check(f, *inputs, calls=3):
             torch.testing.assert_close(b.cpu(), a)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_and_its_gradients(causal):
+    inputs = [torch.randn(2, 3, 40, 16) for _ in range(3)]
+
+    def step(f, device):
+        q, k, v = (x.to(device, copy=True).requires_grad_() for x in inputs)
+        f(q, k, v).square().sum().backward()
+        return [x.grad.cpu() for x in (q, k, v)]
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    g = compiled(attend)
+    for _ in range(3):
+        torch.testing.assert_close(step(g, D), step(attend, "cpu"), rtol=1e-4, atol=1e-5)
+
+
 def test_chain(calls):
     def f(x, y):
         z = x

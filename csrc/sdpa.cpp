@@ -78,7 +78,8 @@ Forward attention(const at::Tensor& query, const at::Tensor& key, const at::Tens
     sums = make_result(made.log_sums, query.device().index());
   });
   after_operator(device_of(*out.unsafeGetTensorImpl()));
-  const at::Tensor number = at::empty({}, query.options().dtype(at::kLong));  // of a generator: there is no dropout, but torch.compile saves it
+  // The generator's seed and offset: there is no dropout, but torch.compile saves them.
+  const at::Tensor number = at::empty({}, query.options().dtype(at::kLong));
   return {out, sums, {}, {}, query.sym_size(2), key.sym_size(2), number, number, {}};
 }
 
@@ -134,9 +135,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> differentiable_backwa
     return {r[0], r[1], r[2], {}};
   }
   at::AutoDispatchBelowADInplaceOrView below;  // through the dispatcher: torch.compile traces what is below autograd
-  return at::_scaled_dot_product_fused_attention_overrideable_backward_symint(grad, query, key, value, bias, wanted, out, sums, seq_q, seq_k,
-                                                                              std::move(max_q), std::move(max_k), dropout, causal, seed,
-                                                                              offset, scale);
+  return at::_scaled_dot_product_fused_attention_overrideable_backward_symint(
+      grad, query, key, value, bias, wanted, out, sums, seq_q, seq_k, std::move(max_q), std::move(max_k), dropout, causal, seed, offset,
+      scale);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {

@@ -166,6 +166,30 @@ TEST(Codegen, SumOfEverything) {
   }
 }
 
+/// Positive terms, whose chain of roundings would show.
+TEST(Codegen, LongSumsAreMadeOfParts) {
+  for (auto [rows, cols] : {std::pair{5000, 3}, {2048, 17}, {4097, 1}}) {
+    AstBuilder k;
+    U x = k.random_param(f32, rows * cols, 0, 1), out = k.param(f32, 2 * cols), c = range(cols, 0, Axis::Global);
+    U r = range(rows, 100, Axis::Reduce), v = k.load(x, r * cols + c);
+    k.sink({k.store(out, c, k.fold(Op::ADD, v, {r})), k.store(out, c + int64_t{cols}, k.fold(Op::MAX, v, {r}))});
+    check_kernel(k, 1e-5);  // its judge adds one after the other
+    for (const Caps& caps : {avx2(), scalar_target(), gpu()}) {
+      std::vector<KernelBuffer> got = lower_and_run(k, caps).buffers;
+      for (int64_t column = 0; column < cols; ++column) {
+        double exact = 0;
+        for (int64_t row = 0; row < rows; ++row) exact += got[0].get(row * cols + column).f;
+        EXPECT_NEAR(got[1].get(column).f, exact, 4e-7 * exact) << rows << " x " << cols;
+      }
+    }
+  }
+  AstBuilder k;  // two loops, the long one outside
+  U x = k.random_param(f32, 3000 * 5 * 7, 0, 1), out = k.param(f32, 7), c = range(7, 0, Axis::Global);
+  U a = range(3000, 100, Axis::Reduce), b = range(5, 101, Axis::Reduce);
+  k.sink({k.store(out, c, k.fold(Op::ADD, k.load(x, (a * 5 + b) * 7 + c), {a, b}))});
+  check_kernel(k, 1e-5);
+}
+
 TEST(Codegen, IntegersReduceExactly) {
   int64_t rows = 9, cols = 130;
   for (DType d : {DType::i32, DType::i64, DType::u8, DType::i16})

@@ -266,6 +266,12 @@ def test_rows_kept_in_two_types(rows, cols):
     compare(lambda x: F.layer_norm(F.softmax(x, -1).double().exp().float().exp().double(), (cols,)).float().var(-1), x)
 
 
+@pytest.mark.parametrize("shape, dim", [((100000, 64), 0), ((100000, 3), 0), ((3000, 100, 7), (0, 1)), ((5, 333333), 1), ((1000003,), 0)], ids=str)
+def test_rounding_errors_of_sums_do_not_grow_with_their_length(shape, dim):
+    x = torch.rand(shape)
+    check(x.to(D).sum(dim), x.double().sum(dim).float(), rtol=1e-6, atol=0)
+
+
 def test_sums_of_many_stay_exact():
     x = torch.ones(3, 100003)
     compare(lambda x: x.sum(1), x, backward=False, rtol=0, atol=0)

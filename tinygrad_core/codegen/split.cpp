@@ -303,6 +303,32 @@ UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane, 
   return whole;
 }
 
+void Splitter::nest_folds(UOp* r, int64_t size) {
+  Nest nest(sink_);
+  const size_t self = static_cast<size_t>(nest.number(r));
+  U n = r->src[0];
+  U outer = make_range((n + (size - 1)) / size, range_number(r), Axis::Reduce), first = outer * size;
+  U extent = n->is(Op::CONST) && const_int(n) % size == 0 ? index_const(size) : minimum(n - first, index_const(size));
+  U inner = make_range(extent, numbers_.after(range_number(r)), Axis::Reduce);
+  std::vector<UOp*> map(current_arena().size());
+  auto replace = [&map](UOp* u, UOp* by) { map.resize(current_arena().size()), map[u->slot] = by; };
+  replace(r, first + inner);
+  for (UOp* u : nest.nodes) {
+    if (!u->is(Op::FOLD) || std::find(u->src + 1, u->src + u->nsrc, r) == u->src + u->nsrc) continue;
+    std::vector<UOp*> part{substitute(u->src[0], map), inner}, whole{nullptr, outer};
+    for (UOp* other : named_ranges(u)) {
+      if (other == r) continue;
+      const bool inside = nest.inside(static_cast<size_t>(nest.number(other)), self);
+      (inside ? part : whole).push_back(substitute(other, map));
+      map.resize(current_arena().size());
+    }
+    whole[0] = node(Op::FOLD, u->dtype, part, u->arg);
+    replace(u, node(Op::FOLD, u->dtype, whole, u->arg));
+  }
+  map.resize(current_arena().size());
+  sink_ = substitute(sink_, map);
+}
+
 void Splitter::split(UOp* r, std::span<const Segment> segments, int64_t elements) {
   Nest nest(sink_);
   if (!nest.contains(r)) return;

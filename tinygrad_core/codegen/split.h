@@ -52,6 +52,9 @@ class Splitter {
   /// elements go to consecutive lanes. FOLDs over it are combined through LOCAL arrays, and every lane gets the result. Returns the loop
   /// over one lane's share.
   UOp* share_among_lanes(UOp* r, UOp* lane);
+  /// Makes every FOLD over Reduce range `r` one over parts of `size` turns, whose results are folded: the chains of roundings are short. No
+  /// STORE, PREFIX or ORDERED may stand in `r`.
+  void nest_folds(UOp* r, int64_t size);
   /// Lets only the groups in which the Global ranges `zero` are 0 run `store`, a source of the SINK that does not depend on them.
   void run_once(UOp* store, std::span<UOp* const> zero);
   /// Makes one turn of Loop or Reduce range `r` take several elements. The STOREs in it are copied; each FOLD over it becomes several,

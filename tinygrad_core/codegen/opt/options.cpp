@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kGroupCost = 16384;   // scalar operations from which a workgroup is worth its dispatch
 constexpr int64_t kGroupsPerThread = 4;
+constexpr int64_t kLongSum = 2048, kSumPart = 512;  // terms that are added to an accumulator one after the other
 
 bool is_global(const UOp* r) { return range_axis(r) == Axis::Global || range_axis(r) == Axis::Local; }
 
@@ -107,6 +108,25 @@ void run_rest_once(Splitter& s) {
   }
 }
 
+/// Sums of floats over long loops are made of sums of parts, lest rounding errors grow with the length.
+void shorten_sums(Splitter& s) {
+  std::vector<UOp*> sums, no;
+  auto add = [](std::vector<UOp*>& to, UOp* r) { if (std::find(to.begin(), to.end(), r) == to.end()) to.push_back(r); };
+  Nest nest(s.sink());
+  for (UOp* u : nest.nodes) {
+    if (u->is(Op::STORE)) nest.loops(u).each([&](size_t r) { add(no, nest.ranges[r]); });
+    if (u->is(Op::FOLD))
+      for (UOp* r : named_ranges(u)) {
+        if (static_cast<Op>(u->arg.i) == Op::ADD && u->dtype == DType::f32 && most_turns(r) >= kLongSum) add(sums, r);
+        if (is_reduced_float(u->dtype) || u->src[0]->is(Op::BLOCK)) add(no, r);
+      }
+    if (u->is(Op::PREFIX) || u->is(Op::ORDERED))
+      for (UOp* r : named_ranges(u)) add(no, r);
+  }
+  for (UOp* r : sums)
+    if (std::find(no.begin(), no.end(), r) == no.end() && range_axis(r) == Axis::Reduce) s.nest_folds(r, kSumPart);
+}
+
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /// A chunk of about `wanted` elements of `n`: a multiple of `unit`, and a divisor of n if one is near.
@@ -162,6 +182,7 @@ UOp* apply_options(UOp* sink, const Caps& caps, int flags) {
       apply_rows(splitter, a, caps);
     }
   }
+  if (!(flags & kNoOptions)) shorten_sums(splitter);
   run_rest_once(splitter);
   return splitter.sink();
 }

@@ -156,6 +156,28 @@ TEST(Codegen, ColumnSums) {
   }
 }
 
+/// A running mean: the sum of a row is added to what is overwritten. No lane may read what another has written.
+TEST(Codegen, RowResultsInPlace) {
+  for (auto [rows, cols] : {std::pair{3, 1000}, {1, 8192}, {40, 96}}) {
+    AstBuilder k;
+    U mean = k.random_param(f32, rows), x = k.random_param(f32, rows * cols), row = range(rows, 0, Axis::Global);
+    U col = range(cols, 100, Axis::Reduce), sum = k.fold(Op::ADD, k.load(x, row * cols + col), {col});
+    k.sink({k.store(mean, row, k.load(mean, row) * const_(f32, 0.5) + sum)});
+    check_kernel(k, 1e-3);
+  }
+}
+
+/// Sums over two loops, the inner one contiguous, as statistics of channels are.
+TEST(Codegen, SumsOverNestedLoops) {
+  for (auto [outer, channels, inner] : {std::tuple{16, 3, 256}, {5, 7, 33}, {64, 2, 20}}) {
+    AstBuilder k;
+    U x = k.random_param(f32, outer * channels * inner), out = k.param(f32, channels), c = range(channels, 0, Axis::Global);
+    U n = range(outer, 100, Axis::Reduce), i = range(inner, 101, Axis::Reduce);
+    k.sink({k.store(out, c, k.fold(Op::ADD, k.load(x, (n * channels + c) * inner + i), {n, i}))});
+    check_kernel(k, 1e-3);
+  }
+}
+
 TEST(Codegen, SumOfEverything) {
   for (int64_t n : {1, 5, 1003, 4096}) {
     AstBuilder k;

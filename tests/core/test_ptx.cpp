@@ -53,6 +53,34 @@ TEST_F(Ptx, ElementsAreLanes) {
   EXPECT_TRUE(contains(ptx, ".maxntid 256")) << ptx;
 }
 
+TEST_F(Ptx, LanesTakeSixteenBytes) {
+  constexpr int64_t n = int64_t{1} << 22;
+  AstBuilder b;
+  U out = b.param(DType::f32, n), in = b.param(DType::f32, n), i = range(n, 0, Axis::Global);
+  std::string ptx = ptx_of(b.sink({b.store(out, i, alu(Op::MUL, {b.load(in, i), const_(DType::f32, 3.0)}))}), "triple_wide");
+  EXPECT_TRUE(contains(ptx, "ld.global.v4") && contains(ptx, "st.global.v4")) << ptx;
+}
+
+TEST_F(Ptx, LanesShareARow) {
+  AstBuilder b;
+  U out = b.param(DType::f32, 4096), in = b.param(DType::bf16, 4096 * 4096), row = range(4096, 0, Axis::Global);
+  U col = range(4096, 100, Axis::Reduce), sum = b.fold(Op::ADD, cast(b.load(in, row * 4096 + col), DType::f32), {col});
+  std::string ptx = ptx_of(b.sink({b.store(out, row, sum)}), "sums_of_rows");
+  EXPECT_TRUE(contains(ptx, ".maxntid 128") && contains(ptx, "bar")) << ptx;
+  EXPECT_TRUE(contains(ptx, "ld.global.v4")) << "eight bfloat16 at once:\n" << ptx;
+}
+
+/// A vector times a matrix whose rows are contiguous along the results.
+TEST_F(Ptx, SumsAcrossWhatIsContiguous) {
+  AstBuilder b;
+  U out = b.param(DType::f32, 16384), a = b.param(DType::f32, 1024), m = b.param(DType::bf16, 1024 * 16384);
+  U j = range(16384, 0, Axis::Global), k = range(1024, 100, Axis::Reduce);
+  U sum = b.fold(Op::ADD, b.load(a, k) * cast(b.load(m, k * 16384 + j), DType::f32), {k});
+  std::string ptx = ptx_of(b.sink({b.store(out, j, sum)}), "vector_times_matrix");
+  EXPECT_TRUE(contains(ptx, "ld.global.v") && contains(ptx, ".shared")) << ptx;
+  EXPECT_FALSE(contains(ptx, ".maxntid 32\n")) << ptx;
+}
+
 TEST_F(Ptx, ProductsAreNotContracted) {
   AstBuilder b;
   U out = b.param(DType::f32, 4096), in = b.param(DType::f32, 4096);

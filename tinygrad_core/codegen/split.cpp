@@ -112,7 +112,18 @@ UOp* Splitter::share(UOp* r, UOp* groups) {
   return inner;
 }
 
-void Splitter::lanes(UOp* r, int64_t lanes) {
+UOp* Splitter::vectors(UOp* r, int64_t elements) {
+  if (elements == 1) return r;
+  int64_t n = const_int(r->src[0]) / elements;
+  U group = n > 1 ? range(n, range_number(r), Axis::Global) : index_const(0);
+  U inner = make_range(index_const(elements), numbers_.after(range_number(r)), Axis::Loop);
+  apply(r, group * elements + inner);
+  const Segment whole{1, elements};
+  split(inner, {&whole, 1});
+  return n > 1 ? group.u : nullptr;
+}
+
+UOp* Splitter::lanes(UOp* r, int64_t lanes, int64_t number) {
   int64_t n = const_int(r->src[0]);
   lanes = std::min(lanes, n);
   for (int64_t d = lanes; d >= 32 && 2 * d > lanes; --d)
@@ -120,13 +131,14 @@ void Splitter::lanes(UOp* r, int64_t lanes) {
       lanes = d;
       break;
     }
-  U group = range((n + lanes - 1) / lanes, range_number(r), Axis::Global), lane = range(lanes, range_number(r), Axis::Local);
-  U element = group * lanes + lane;
+  U group = range((n + lanes - 1) / lanes, range_number(r), Axis::Global);
+  U lane = range(lanes, number ? number : range_number(r), Axis::Local), element = group * lanes + lane;
   apply(r, element);
-  if (n % lanes == 0) return;
+  if (n % lanes == 0) return lane;
   std::vector<UOp*> stores(sink_->src, sink_->src + sink_->nsrc);
   for (UOp*& s : stores) s = guarded(s, lt(element, index_const(n)));
   sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
+  return lane;
 }
 
 UOp* Splitter::inner_loop(UOp* extent, Axis axis) { return make_range(extent, numbers_.after(RangeNumbers::kInnermost), axis); }
@@ -151,34 +163,42 @@ std::vector<UOp*> Splitter::copy_of(const Piece& p, UOp* r, int64_t copy, Nest& 
   return map;
 }
 
-/// `partial`, one value a lane, reduced over the lanes of a workgroup in two steps of about sqrt(lanes) values each. In the first, lane l
-/// adds the values of the lanes equal to l modulo the number of sums, so that neighbours read neighbours.
-UOp* Splitter::fold_lanes_of_group(Op op, UOp* partial, UOp* lane) {
+/// `partial`, one value or vector a lane, reduced over the lanes of a workgroup. Many lanes take two steps of about sqrt(lanes) values
+/// each: in the first, lane l adds the values of the lanes equal to l modulo the number of sums, so that neighbours read neighbours.
+UOp* Splitter::fold_lanes_of_group(Op op, UOp* partial, LanesOfGroup group) {
+  constexpr int64_t one_step = 16;
   DType d = partial->dtype;
-  int64_t lanes = const_int(lane->src[0]), sums = 1;
+  const int64_t lanes = const_int(group.lane->src[0]), others = group.other ? const_int(group.other->src[0]) : 1, width = partial->numel;
+  int64_t sums = 1;
   while (sums * sums < lanes) sums *= 2;
-  TINY_ASSERT(lanes % sums == 0, "the lanes of a workgroup are a power of two");
-  auto load = [&](UOp* array, U i) { return node(Op::LOAD, d, {node(Op::INDEX, d, {array, i})}); };
-  auto fold = [&](UOp* array, UOp* store, int64_t n, auto index) {
-    U j = inner_loop(index_const(n), Axis::Reduce);
-    return node(Op::FOLD, d, {load(node(Op::AFTER, d, {array, store}, {}, 1), index(j)), j}, Arg(static_cast<int64_t>(op)));
+  TINY_ASSERT(lanes <= one_step || lanes % sums == 0, "the lanes of a workgroup are a power of two");
+  U other = group.other ? U(group.other) : index_const(0);
+  auto element = [&](UOp* array, U lane) {
+    U at = (lane * others + other) * width;
+    return node(Op::INDEX, d, {array, width == 1 ? at : at + node(Op::LANES, kIndex, {}, {}, width)});
   };
-  auto store = [&](UOp* array, U i, UOp* v) { return node(Op::STORE, DType::void_, {node(Op::INDEX, d, {array, i}), v}); };
-  UOp* parts = local_array(d, lanes);
-  if (lanes <= 8) return fold(parts, store(parts, lane, partial), lanes, [](U j) { return j; });
-  U column = U(lane) % sums;
-  U sum = fold(parts, store(parts, lane, partial), lanes / sums, [&](U j) { return j * sums + column; });
-  UOp* few = local_array(d, sums);
-  return fold(few, store(few, column, sum), sums, [](U j) { return j; });
+  auto step = [&](int64_t slots, U slot, UOp* value, int64_t terms, auto lane_of) {
+    UOp* array = local_array(d, slots * others * width);
+    UOp* full = node(Op::AFTER, d, {array, node(Op::STORE, DType::void_, {element(array, slot), value})}, {}, 1);
+    std::vector<UOp*> values;
+    for (int64_t j = 0; j < terms; ++j) values.push_back(node(Op::LOAD, d, {element(full, lane_of(j))}, {}, width));
+    return combine(op, std::move(values));
+  };
+  U lane = group.lane;
+  if (lanes <= one_step) return step(lanes, lane, partial, lanes, [](int64_t j) { return index_const(j); });
+  U column = lane % sums;
+  UOp* sum = step(lanes, lane, partial, lanes / sums, [&](int64_t j) { return column + j * sums; });
+  return step(sums, column, sum, sums, [](int64_t j) { return index_const(j); });
 }
 
-UOp* Splitter::share_among_lanes(UOp* r, UOp* lane) {
+UOp* Splitter::share_among_lanes(UOp* r, UOp* lane, UOp* other, int64_t elements) {
   Nest nest(sink_);
   int64_t lanes = const_int(lane->src[0]);
-  U extent = r->src[0];
-  bool even = extent->is(Op::CONST) && const_int(extent) % lanes == 0;
-  U turns = even ? extent / lanes : maximum(extent - U(lane) + (lanes - 1), index_const(0)) / lanes;
-  Piece p{{1, 1}, lane, make_range(turns, range_number(r), range_axis(r)), std::vector<UOp*>(current_arena().size()), lanes, {}};
+  U pieces = U(r->src[0]) / elements;
+  bool even = pieces->is(Op::CONST) && const_int(pieces) % lanes == 0;
+  U turns = even ? pieces / lanes : maximum(pieces - U(lane) + (lanes - 1), index_const(0)) / lanes;
+  Piece p{{1, elements}, U(lane) * elements, make_range(turns, range_number(r), range_axis(r)),
+          std::vector<UOp*>(current_arena().size()), lanes * elements, {}};
   // Lanes without an element do nothing, so accesses stay in the loop; but only those: what does not depend on it, barriers among it, is
   // for all lanes.
   p.map = copy_of(p, r, 0, nest);
@@ -191,8 +211,21 @@ UOp* Splitter::share_among_lanes(UOp* r, UOp* lane) {
   }
   UOp* turn = p.turn;
   std::vector<Piece> parts{std::move(p)};
-  replace_axis(nest, r, parts, lane);
+  replace_axis(nest, r, parts, {lane, other});
   return turn;
+}
+
+void Splitter::store_once(UOp* lane) {
+  std::vector<UOp*> stores(sink_->src, sink_->src + sink_->nsrc);
+  U first = alu(Op::CMPEQ, {lane, index_const(0)});
+  for (UOp*& s : stores) {
+    if (!s->is(Op::STORE)) continue;
+    UOp* index = s->src[0]->src[1];
+    std::vector<UOp*> of_index = toposort({&index, 1});
+    if (std::find(of_index.begin(), of_index.end(), lane) != of_index.end()) continue;
+    s = node(Op::STORE, DType::void_, {s->src[0], s->src[1], s->nsrc > 2 ? U(s->src[2]) & first : first});
+  }
+  sink_ = node(Op::SINK, DType::void_, stores, {}, 1);
 }
 
 /// `store` inside a loop that runs once where `condition` holds, else not at all, with loops of its own.
@@ -279,9 +312,9 @@ U Splitter::element_of(const Piece& p, int64_t copy) {
   return p.segment.lanes == 1 ? e : e + node(Op::LANES, kIndex, {}, {}, p.segment.lanes);
 }
 
-/// FOLD `f` over the split axis as one FOLD a copy of each piece; lanes and copies are combined at the end. `lane`: every lane of a
+/// FOLD `f` over the split axis as one FOLD a copy of each piece; lanes and copies are combined at the end. `lanes`: every lane of a
 /// workgroup has such a part.
-UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane, Nest& nest) {
+UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, LanesOfGroup lanes, Nest& nest) {
   Op op = static_cast<Op>(f->arg.i);
   std::vector<UOp*> results;
   for (Piece& p : parts) {
@@ -296,7 +329,7 @@ UOp* Splitter::split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane, 
     }
     results.push_back(fold_lanes(op, combine(op, std::move(copies)), p.segment.lanes));
   }
-  if (lane) return fold_lanes_of_group(op, results[0], lane);
+  if (lanes.lane) return fold_lanes_of_group(op, results[0], lanes);
   if (results.empty()) return current_arena().make(Op::CONST, f->dtype, 1, identity_arg(op, f->dtype), {});
   UOp* whole = results[0];
   for (size_t i = 1; i < results.size(); ++i) whole = alu(op, {whole, results[i]});
@@ -333,10 +366,10 @@ void Splitter::split(UOp* r, std::span<const Segment> segments, int64_t elements
   Nest nest(sink_);
   if (!nest.contains(r)) return;
   std::vector<Piece> parts = pieces(r, segments, elements, nest);
-  replace_axis(nest, r, parts, nullptr);
+  replace_axis(nest, r, parts, {});
 }
 
-void Splitter::replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* lane) {
+void Splitter::replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, LanesOfGroup lanes) {
   size_t self = static_cast<size_t>(nest.number(r));
   auto copies_of = [&](UOp* store, std::vector<UOp*>* out) {
     for (Piece& p : parts)
@@ -348,7 +381,7 @@ void Splitter::replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* 
   std::vector<UOp*> map(current_arena().size()), src;
   auto replace = [&map](UOp* u, UOp* by) { map.resize(current_arena().size()), map[u->slot] = by; };
   for (UOp* u : nest.nodes) {
-    if (u->is(Op::FOLD) && std::find(u->src + 1, u->src + u->nsrc, r) != u->src + u->nsrc) replace(u, split_fold(u, r, parts, lane, nest));
+    if (u->is(Op::FOLD) && std::find(u->src + 1, u->src + u->nsrc, r) != u->src + u->nsrc) replace(u, split_fold(u, r, parts, lanes, nest));
     if (!u->is(Op::AFTER) || nest.loops(u).has(self)) continue;
     // Stores into arrays that are read later, outside of this loop: the reads wait for all copies.
     src.assign({u->src[0]});

@@ -46,12 +46,19 @@ class Splitter {
   UOp* share(UOp* r, UOp* groups);
   /// `r` with another axis or another place among the loops.
   UOp* replace(UOp* r, int64_t number, Axis axis);
-  /// Makes Global range `r` the lanes of workgroups: a Global range and at most `lanes` of a Local one; lanes beyond the end do nothing.
-  void lanes(UOp* r, int64_t lanes);
-  /// Shares the elements of Loop or Reduce range `r`, which stands in no other loop, among the lanes of `lane`, a Local range: consecutive
-  /// elements go to consecutive lanes. FOLDs over it are combined through LOCAL arrays, and every lane gets the result. Returns the loop
-  /// over one lane's share.
-  UOp* share_among_lanes(UOp* r, UOp* lane);
+  /// Lets one turn of Global range `r` compute a vector of `elements`, which divide its extent. Returns the Global range over the vectors,
+  /// null if there is one only.
+  UOp* vectors(UOp* r, int64_t elements);
+  /// Makes Global range `r` the lanes of workgroups: a Global range and at most `lanes` of a Local one, which it returns; lanes beyond the
+  /// end do nothing. `number`: of the Local range, if not r's. The greatest number is that of lanes next to each other.
+  UOp* lanes(UOp* r, int64_t lanes, int64_t number = 0);
+  /// Shares the elements of Loop or Reduce range `r` among the lanes of `lane`, a Local range: consecutive pieces of `elements`, which
+  /// divide a constant extent, go to consecutive lanes. FOLDs over it are combined through LOCAL arrays, and every lane gets the result;
+  /// they name all loops that r stands in. `other`: a Local range of the same workgroups, each of whose lanes has sums of its own. Returns
+  /// the loop over one lane's share.
+  UOp* share_among_lanes(UOp* r, UOp* lane, UOp* other = nullptr, int64_t elements = 1);
+  /// Lets one of the lanes of `lane` write what all of them compute: the STOREs to elements that do not depend on it.
+  void store_once(UOp* lane);
   /// Makes every FOLD over Reduce range `r` one over parts of `size` turns, whose results are folded: the chains of roundings are short. No
   /// STORE, PREFIX or ORDERED may stand in `r`.
   void nest_folds(UOp* r, int64_t size);
@@ -68,9 +75,13 @@ class Splitter {
   static U element_of(const Piece& p, int64_t copy);
   static std::vector<UOp*> copy_of(const Piece& p, UOp* r, int64_t copy, Nest& nest);
   static void tie_arrays(Piece& p, Nest& nest, size_t self);
-  void replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, UOp* lane);
-  UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, UOp* lane, Nest& nest);
-  UOp* fold_lanes_of_group(Op op, UOp* partial, UOp* lane);
+  /// The Local ranges among whose lanes a loop is shared, and of those that have sums of their own; null: none.
+  struct LanesOfGroup {
+    UOp *lane = nullptr, *other = nullptr;
+  };
+  void replace_axis(Nest& nest, UOp* r, std::vector<Piece>& parts, LanesOfGroup lanes);
+  UOp* split_fold(UOp* f, UOp* r, std::vector<Piece>& parts, LanesOfGroup lanes, Nest& nest);
+  UOp* fold_lanes_of_group(Op op, UOp* partial, LanesOfGroup lanes);
   UOp* guarded(UOp* store, UOp* condition);
   void apply(UOp* from, UOp* to);
 

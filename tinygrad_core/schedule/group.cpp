@@ -198,17 +198,25 @@ class Grouper {
       return g;
     }
     out_.place[i] = Place::Vec;
-    const bool small = n.op != Op::GATHER && steps_of(n) <= kSmall;
-    const int h = small ? flat_sibling(i, g) : -1;
+    const bool joins = n.op != Op::GATHER && (steps_of(n) <= kSmall || reads_as_stored(i));
+    const int h = joins ? flat_sibling(i, g) : -1;
     if (h >= 0) return h;
     const int made = open(i, steps_of(n), 0);
-    if (small)
+    if (joins)
       for (int s : n.src) remember(made, s);
     return made;
   }
 
-  /// A flat group after g, as long as node i and with an input that i reads too. Large values are not joined so: their kernels cost more
-  /// than a launch, and each gets the loops that suit its own views.
+  /// Node i reads leaves element by element, and nothing else.
+  bool reads_as_stored(int i) const {
+    const Node& n = w_[i];
+    return is_elementwise(n.op) && std::all_of(n.src.begin(), n.src.end(), [&](int s) {
+      return w_[s].op == Op::BUFFER ? w_[s].numel == n.numel : w_[s].numel == 1 && is_free(w_[s].op);
+    });
+  }
+
+  /// A flat group after g, as long as node i and with an input that i reads too. Large values that are read through views are not joined
+  /// so: their kernels cost more than a launch, and each gets the loops that suit its own views.
   int flat_sibling(int i, int g) const {
     auto it = recent_.find(shape_key(steps_of(w_[i]), 0));
     if (it == recent_.end()) return -1;
@@ -244,7 +252,7 @@ class Grouper {
     const Node& n = w_[i];
     int s = n.src[0], g = latest_[i];
     int64_t cols = reduce_columns(n), rows = n.numel;
-    bool contraction = is_contraction(s);
+    bool contraction = is_contraction(w_, s);
     out_.place[i] = Place::Row;
     if (g >= 0 && out_.group_of[s] == g && out_.place[s] == Place::Vec && w_[s].op != Op::PAIRS && !full(g, i)) {
       Group& group = out_.groups[g];
@@ -282,26 +290,6 @@ class Grouper {
     v.insert(v.begin(), g);
     if (v.size() > kOpenSiblings) v.pop_back();
   }
-
-  /// MUL of two broadcast views: every element is read many times.
-  bool is_contraction(int s) const {
-    while (w_[s].op == Op::CAST) s = w_[s].src[0];
-    if (w_[s].op == Op::DOT2) return true;
-    if (w_[s].op != Op::MUL) return false;
-    int broadcast = 0;
-    for (int x : w_[s].src) {
-      while (w_[x].op == Op::CAST) x = w_[x].src[0];
-      if (w_[x].op != Op::VIEW) continue;
-      const Record* r = w_[x].arg.rec;
-      for (size_t k = 0; k < r->a.size(); ++k)
-        if (r->b[k] == 0 && r->a[k] > 1) {
-          ++broadcast;
-          break;
-        }
-    }
-    return broadcast == 2;
-  }
-
   const Work& w_;
   const Caps& caps_;
   Grouping out_;
@@ -326,6 +314,24 @@ int op_weight(const Node& n) {
     case Op::CAST: return is_reduced_float(n.dtype) ? 3 : 1;
     default: return has(n.op, group::Trans) ? 30 : 1;
   }
+}
+
+bool is_contraction(const Work& w, int n) {
+  while (w[n].op == Op::CAST) n = w[n].src[0];
+  if (w[n].op == Op::DOT2) return true;
+  if (w[n].op != Op::MUL) return false;
+  int broadcast = 0;
+  for (int x : w[n].src) {
+    while (w[x].op == Op::CAST) x = w[x].src[0];
+    if (w[x].op != Op::VIEW) continue;
+    const Record* r = w[x].arg.rec;
+    for (size_t k = 0; k < r->a.size(); ++k)
+      if (r->b[k] == 0 && r->a[k] > 1) {
+        ++broadcast;
+        break;
+      }
+  }
+  return broadcast == 2;
 }
 
 bool is_row_broadcast(const Work& w, int v, int64_t rows, int64_t cols) {

@@ -12,6 +12,10 @@ constexpr int64_t kSplitColumns = 1 << 15;  // a reduction of more columns than 
 constexpr int64_t kFewRows = 64;
 constexpr int64_t kStages = 64;             // the same on every machine: results do not depend on the number of cores
 
+// GPUs: workgroups for each multiprocessor that stages are to make, and the least that one of them should sum.
+constexpr int64_t kGroupsOfDevice = 4, kLeastOfRow = 16384, kLeastAcross = 256, kLeastTerms = 128;
+constexpr int64_t kColumnsOfGroup = 256, kResultsOfBlock = 4096;
+
 /// A divisor of n near kStages, 0 if there is none worth it.
 int64_t stage_count(int64_t n) {
   for (int64_t s = kStages; s >= 8; --s)
@@ -92,6 +96,53 @@ class Readers {
   ankerl::unordered_dense::map<Key, int64_t> count_;
 };
 
+/// What a reduction over `cols` elements reads through views: where their dimensions begin, and whether it walks them one by one.
+struct Walked {
+  std::vector<int64_t> breaks;
+  int side_by_side = 0, apart = 0;
+};
+Walked walked_by(const Work& w, int src, int64_t cols) {
+  Walked out;
+  std::vector<int> todo{src};
+  for (size_t i = 0; i < todo.size() && i < 64; ++i) {
+    const Node& n = w[todo[i]];
+    if (n.op == Op::VIEW) {
+      Geometry g = simplified(n.arg.rec->a, n.arg.rec->b, 0);
+      int64_t p = 1;
+      for (size_t k = g.sizes.size(); k-- > 0;)
+        if ((p *= g.sizes[k]) < cols) out.breaks.push_back(p);
+      if (!g.strides.empty() && g.strides.back()) ++(g.strides.back() == 1 ? out.side_by_side : out.apart);
+    } else if (is_elementwise(n.op)) {
+      for (int s : n.src)
+        if (w[s].numel == w[src].numel) todo.push_back(s);
+    } else {
+      ++out.side_by_side;
+    }
+  }
+  return out;
+}
+
+bool fits_breaks(const Walked& walked, int64_t n) {
+  return std::all_of(walked.breaks.begin(), walked.breaks.end(), [n](int64_t b) { return b % n == 0 || n % b == 0; });
+}
+
+/// In how many stages a GPU sums `cols` elements for each of `rows` results; 0: one. Views keep their loops: the elements of a stage are
+/// whole dimensions, or parts of one.
+int64_t stages_of_groups(const Work& w, int src, int64_t rows, int64_t cols, const Caps& caps) {
+  const bool product = is_contraction(w, src);
+  const Walked walked = walked_by(w, src, cols);
+  const bool across = walked.apart > 0 && walked.side_by_side <= walked.apart;
+  const int64_t groups = std::max<int64_t>(1, product ? rows / kResultsOfBlock : across ? rows / kColumnsOfGroup : rows);
+  const int64_t least = product ? kLeastTerms : across ? kLeastAcross : kLeastOfRow;
+  const int64_t wanted = std::min((kGroupsOfDevice * caps.threads + groups - 1) / groups, cols / least);
+  if (wanted < 2 || groups >= 2 * caps.threads) return 0;
+  for (int64_t s = wanted; s <= std::min(4 * wanted, cols / 2); ++s)
+    if (cols % s == 0 && fits_breaks(walked, cols / s)) return s;
+  for (int64_t s = wanted - 1; s >= std::max<int64_t>(2, wanted / 4); --s)
+    if (cols % s == 0 && fits_breaks(walked, cols / s)) return s;
+  return 0;
+}
+
 /// A DFT as one node for each of its kernels.
 int add_dft(Work& w, const Node& n, const Caps& caps) {
   Dft d = Dft::of(*n.arg.rec);
@@ -138,7 +189,9 @@ Work prepare(std::span<UOp* const> nodes, std::span<const int> roots, const Caps
         src = condition_contraction(w, src, cols, d, caps, read_by, layouts);
         cols = w[src].numel / n.numel;
       }
-      int64_t stages = n.numel < kFewRows && cols >= kSplitColumns ? stage_count(cols) : 0;
+      int64_t stages = caps.has_local                                  ? stages_of_groups(w, src, n.numel, cols, caps)
+                       : n.numel < kFewRows && cols >= kSplitColumns ? stage_count(cols)
+                                                                       : 0;
       if (stages) {
         int part = w.add(Op::REDUCE, d, n.numel * stages, reduce_arg(reduce_op(n), cols / stages), {src});
         number[i] = w.add(Op::REDUCE, d, n.numel, reduce_arg(reduce_op(n), stages), {part});

@@ -93,6 +93,8 @@ Grouping group_nodes(const Work& w, const Caps& caps);
 
 /// Weight of an operator in additions.
 int op_weight(const Node& n);
+/// MUL of two broadcast views: every element is read many times.
+bool is_contraction(const Work& w, int n);
 /// True if VIEW node `v` of a value with `rows` elements repeats each of them `cols` times in a row.
 bool is_row_broadcast(const Work& w, int v, int64_t rows, int64_t cols);
 

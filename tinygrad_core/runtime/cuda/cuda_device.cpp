@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "renderer/failure.h"
 #include "renderer/renderer.h"
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/graph.h"
+#include "runtime/cuda/limits.h"
 #include "runtime/open.h"
 
 namespace tiny {
@@ -19,41 +20,6 @@ using namespace cuda;
 
 constexpr int kPtxInput = 1, kErrorLog = 5, kErrorLogBytes = 6, kErrorLogSize = 8192;  // CUjitInputType, CUjit_option
 constexpr unsigned kNonBlockingStream = 1, kEventWithoutTiming = 2;
-constexpr const char* kPtxVersion = "ptx83";  // CUDA 12.3: the least driver
-
-DevicePtr address(const void* p) { return reinterpret_cast<DevicePtr>(p); }
-
-/// The context of a GPU, current on a thread once it was used there.
-class ContextUser {
- public:
-  explicit ContextUser(int ordinal) {
-    int count = 0;
-    TINY_CUDA(cuDeviceGetCount, &count);
-    if (ordinal >= count) throw Error(ErrorKind::Value, fmt::format("TINY_DEVICE names CUDA:{}, this machine has {} GPUs", ordinal, count));
-    TINY_CUDA(cuDeviceGet, &device_, ordinal);
-    TINY_CUDA(cuDevicePrimaryCtxRetain, &context_, device_);
-  }
-  void use() const {
-    static thread_local Context current = nullptr;
-    if (forked_)
-      throw Error(ErrorKind::Runtime,
-                  "a GPU that was used before fork() cannot be used in the child: start processes by spawn or forkserver");
-    if (current == context_) return;
-    TINY_CUDA(cuCtxSetCurrent, context_);
-    current = context_;
-  }
-  int attribute(int which) const {
-    int v = 0;
-    TINY_CUDA(cuDeviceGetAttribute, &v, which, device_);
-    return v;
-  }
-  void set_forked() { forked_ = true; }
-
- private:
-  int device_ = 0;
-  Context context_ = nullptr;
-  bool forked_ = false;
-};
 
 /// PTX by LLVM, machine code by the driver.
 class CudaCompiler final : public Compiler {
@@ -87,47 +53,13 @@ class CudaCompiler final : public Compiler {
   std::unique_ptr<Compiler> ptx_;
 };
 
-class CudaExecutable final : public Executable {
- public:
-  CudaExecutable(const ContextUser& context, const ProgramInfo& program, const Binary& cubin) : context_(context) {
-    info = program;
-    context_.use();
-    check(driver().cuModuleLoadData(&module_, cubin.data()), "cuModuleLoadData", info.name.c_str());
-    check(driver().cuModuleGetFunction(&function, module_, info.name.c_str()), "cuModuleGetFunction", info.name.c_str());
-    if (info.scratch_bytes > kStaticScratch) {
-      dynamic_bytes = static_cast<unsigned>(info.scratch_bytes);
-      check(driver().cuFuncSetAttribute(function, kMaxDynamicShared, static_cast<int>(dynamic_bytes)), "cuFuncSetAttribute",
-            info.name.c_str());
-    }
-    if (info.groups > INT32_MAX)
-      throw Error(ErrorKind::NotImplemented, fmt::format("{}: {} workgroups are too many", info.name, info.groups));
-  }
-  ~CudaExecutable() override { driver().cuModuleUnload(module_); }
-  Function function = nullptr;
-  unsigned dynamic_bytes = 0;  // of shared memory
-
- private:
-  const ContextUser& context_;
-  Module module_ = nullptr;
-};
-
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int index, int ordinal) : Device("CUDA", index), context_(ordinal) {
+  CudaDevice(int index, int ordinal) : Device("CUDA", index), context_(ordinal), graphs_(context_.context()) {
     context_.use();
-    int architecture = context_.attribute(kMajor) * 10 + context_.attribute(kMinor);
-    caps_.tensor_cores = architecture == 90 ? 90 : architecture >= 80 ? 80 : 0;
-    caps_.async_copies = architecture >= 80;
-    caps_.target = fmt::format("sm_{}{}:{}", architecture, architecture == 90 ? "a" : "", kPtxVersion);  // a: with wgmma
-    caps_.vector_bytes = 16;
-    caps_.registers = 64;
-    caps_.threads = context_.attribute(kMultiprocessors);
-    caps_.has_local = true;
-    caps_.max_local = context_.attribute(kThreadsPerBlock);
-    caps_.local_bytes = context_.attribute(kSharedPerBlock);
-    caps_.block_bytes = context_.attribute(kSharedPerBlockOptIn);
-    caps_.l2_bytes = context_.attribute(kL2Bytes);
-    caps_.has_fma = caps_.has_f16 = true;
+    caps_ = caps_of({context_.attribute(kMajor) * 10 + context_.attribute(kMinor), context_.attribute(kMultiprocessors),
+                     context_.attribute(kThreadsPerBlock), context_.attribute(kSharedPerBlock), context_.attribute(kSharedPerBlockOptIn),
+                     context_.attribute(kL2Bytes)});
     compiler_ = std::make_unique<CudaCompiler>(context_, caps_);
     TINY_CUDA(cuStreamCreate, &stream_, kNonBlockingStream);
   }
@@ -148,7 +80,7 @@ class CudaDevice final : public Device {
     uint64_t ticket = last_.load(std::memory_order_relaxed) + 1;
     for (Buffer* b : work->owned) b->last_use.store(ticket, std::memory_order_relaxed);
     try {
-      for (const Launch& l : *work->launches) issue(l, *work);
+      issue_all(*work);
     } catch (...) {
       if (!fault_) fault_ = std::current_exception(), fault_ticket_ = ticket;
     }
@@ -251,17 +183,26 @@ class CudaDevice final : public Device {
     }
   };
 
+  void issue_all(const Submission& work) {
+    const ReplayGraphs::Graphs* graphs = graphs_.find(work);
+    for (size_t i = 0; i < work.launches->size();) {
+      auto g = graphs ? graphs->find(i) : ReplayGraphs::Graphs::const_iterator{};
+      if (graphs && g != graphs->end()) {
+        g->second->launch(work, stream_);
+        i = g->second->end();
+      } else {
+        issue((*work.launches)[i++], work);
+      }
+    }
+  }
+
   void issue(const Launch& l, const Submission& work) {
     void* const* buffers = work.buffers.data() + l.first_buffer;
     if (l.kernel) {
-      auto& k = static_cast<CudaExecutable&>(*l.kernel);
       SmallVec<void*, 32> parameters;
-      for (size_t i = 0; i < k.info.params.size(); ++i) parameters.push_back(const_cast<void**>(buffers + i));
-      const uint64_t* scalars = work.scalars.data() + l.first_scalar;
-      for (int i = 0; i < k.info.scalars; ++i) parameters.push_back(const_cast<uint64_t*>(scalars + i));
-      check(driver().cuLaunchKernel(k.function, static_cast<unsigned>(k.info.groups), 1, 1, static_cast<unsigned>(k.info.lanes), 1, 1,
-                                    k.dynamic_bytes, stream_, parameters.data(), nullptr),
-            "cuLaunchKernel", k.info.name.c_str());
+      KernelNode k = static_cast<const CudaExecutable&>(*l.kernel).node(buffers, work.scalars.data() + l.first_scalar, parameters);
+      check(driver().cuLaunchKernel(k.function, k.grid[0], 1, 1, k.block[0], 1, 1, k.shared_bytes, stream_, k.parameters, nullptr),
+            "cuLaunchKernel", l.kernel->info.name.c_str());
     } else if (l.builtin && !l.nbytes.empty()) {
       call_on_host(l, buffers);
     } else if (l.builtin) {
@@ -335,6 +276,7 @@ class CudaDevice final : public Device {
   }
 
   ContextUser context_;
+  ReplayGraphs graphs_;  // with mutex_ held
   std::unique_ptr<CudaCompiler> compiler_;
   Stream stream_ = nullptr;
   std::mutex mutex_;

@@ -25,10 +25,14 @@ Driver load() {
   return d;
 }
 
+const Driver* fake_driver = nullptr;
+
 }  // namespace
 
+void use_driver(const Driver& fake) { fake_driver = new Driver(fake); }
+
 const Driver& driver() {
-  static const Driver d = load();
+  static const Driver d = fake_driver ? *fake_driver : load();
   return d;
 }
 

@@ -14,6 +14,9 @@ using Function = struct FunctionTag*;
 using Stream = struct StreamTag*;
 using DriverEvent = struct EventTag*;
 using LinkState = struct LinkTag*;
+using Graph = struct GraphTag*;
+using GraphNode = struct GraphNodeTag*;
+using GraphExec = struct GraphExecTag*;
 
 inline constexpr Result kOutOfMemory = 2, kNotReady = 600;
 
@@ -21,6 +24,32 @@ enum Attribute : int {
   kMultiprocessors = 16, kMajor = 75, kMinor = 76, kL2Bytes = 38, kSharedPerBlock = 8, kThreadsPerBlock = 1, kSharedPerBlockOptIn = 97,
 };
 enum FunctionAttribute : int { kMaxDynamicShared = 8 };
+
+/// CUDA_KERNEL_NODE_PARAMS_v2: a launch as a node of a graph. The parameters are copied when a node is made or changed.
+struct KernelNode {
+  Function function;
+  unsigned grid[3], block[3], shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;
+  Context context;
+};
+
+/// CUDA_MEMCPY3D_v2, of which a copy in device memory needs two addresses and a width.
+struct MemoryCopy {
+  struct End {
+    size_t x, y, z, level;
+    unsigned memory_type;
+    const void* host;
+    DevicePtr device;
+    void* array;
+    void* reserved;
+    size_t pitch, height;
+  };
+  End from, to;
+  size_t width, height, depth;
+};
+inline constexpr unsigned kDeviceMemory = 2;  // CUmemorytype
 
 /// The functions used, by their names with the version that the driver exports.
 #define TINY_CUDA_FUNCTIONS(F) \
@@ -56,6 +85,16 @@ enum FunctionAttribute : int { kMaxDynamicShared = 8 };
                        void** values)) \
   F(cuLinkComplete, (LinkState state, void** cubin, size_t* bytes)) \
   F(cuLinkDestroy, (LinkState state)) \
+  F(cuGraphCreate, (Graph* graph, unsigned flags)) \
+  F(cuGraphDestroy, (Graph graph)) \
+  F(cuGraphAddKernelNode_v2, (GraphNode* node, Graph graph, const GraphNode* after, size_t count, const KernelNode* parameters)) \
+  F(cuGraphAddMemcpyNode, (GraphNode* node, Graph graph, const GraphNode* after, size_t count, const MemoryCopy* copy, Context context)) \
+  F(cuGraphAddEmptyNode, (GraphNode* node, Graph graph, const GraphNode* after, size_t count)) \
+  F(cuGraphInstantiateWithFlags, (GraphExec* exec, Graph graph, unsigned long long flags)) \
+  F(cuGraphExecDestroy, (GraphExec exec)) \
+  F(cuGraphExecKernelNodeSetParams_v2, (GraphExec exec, GraphNode node, const KernelNode* parameters)) \
+  F(cuGraphExecMemcpyNodeSetParams, (GraphExec exec, GraphNode node, const MemoryCopy* copy, Context context)) \
+  F(cuGraphLaunch, (GraphExec exec, Stream stream)) \
   F(cuGetErrorName, (Result error, const char** text)) \
   F(cuGetErrorString, (Result error, const char** text))
 
@@ -68,6 +107,9 @@ struct Driver {
 
 /// Loads and initialises the driver on first use. Throws Error(Runtime) with the reason: no library, no device, a failing driver.
 const Driver& driver();
+
+/// For tests: what driver() gives from now on, before anybody has asked for it.
+void use_driver(const Driver& fake);
 
 /// Throws for a result that is not success: Error(OutOfMemory) or Error(Runtime), naming the call, what it was for and the driver's words.
 void check(Result result, const char* call, const char* about = "");

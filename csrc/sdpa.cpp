@@ -23,12 +23,21 @@ bool mask_fits(const at::Tensor& mask, const at::Tensor& query, const at::Tensor
   return mask.scalar_type() == at::kBool || mask.scalar_type() == query.scalar_type();
 }
 
+bool on_cores(const at::Tensor& t) { return device(t.device().index()).caps().tensor_cores >= 90; }
+
+/// The kernels of tensor cores, or the host's builtin.
+bool has_kernel(const at::Tensor& q, const at::Tensor& v) {
+  if (!on_cores(q)) return device(q.device().index()).host_visible();
+  const bool half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
+  return half && q.size(3) % AttentionBlocks::kElements == 0 && v.size(3) % AttentionBlocks::kElements == 0;
+}
+
 bool can_fuse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& mask, double dropout) {
   if (dropout > 0 || !at::globalContext().userEnabledOverrideableSDP()) return false;
   for (const at::Tensor* t : {&q, &k, &v})
     if (t->dim() != 4 || batched(*t) || has_tangent(*t) || t->scalar_type() != q.scalar_type() || t->device() != q.device()) return false;
   if (!at::isFloatingType(q.scalar_type()) || core_dtype(q.scalar_type()) == DType::count) return false;
-  if (!device(q.device().index()).host_visible()) return false;
+  if (!has_kernel(q, v)) return false;
   const bool heads = q.size(0) == k.size(0) && q.size(0) == v.size(0) && q.size(1) == k.size(1) && q.size(1) == v.size(1);
   if (!heads || q.size(3) != k.size(3) || k.size(2) != v.size(2)) return false;
   if (q.numel() == 0 || k.numel() == 0 || v.numel() == 0 || std::max(q.size(3), v.size(3)) > kMostAttentionWidth) return false;
@@ -70,8 +79,9 @@ Forward attention(const at::Tensor& query, const at::Tensor& key, const at::Tens
     GraphLock lock;
     const DType compute = compute_type(query);
     auto wide = [&](const at::Tensor& t) { return read(t).cast(compute); };
-    Attention made = tiny::attention(wide(query), wide(key), wide(value), mask_of(bias.value_or(at::Tensor()), causal, compute),
-                                     scale_of(query, scale));
+    const AttentionMask mask = mask_of(bias.value_or(at::Tensor()), causal, compute);
+    Attention made = on_cores(query) ? attention_on_cores(read(query), read(key), read(value), mask, scale_of(query, scale))
+                                     : tiny::attention(wide(query), wide(key), wide(value), mask, scale_of(query, scale));
     // As on the CPU, the result lies as the queries do.
     out = make_result(made.out.cast(core_dtype(query.scalar_type())), query.device().index(),
                       query.size(3) == value.size(3) ? query.unsafeGetTensorImpl() : nullptr);
@@ -93,9 +103,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
     GraphLock lock;
     const DType compute = compute_type(query), narrow = core_dtype(query.scalar_type());
     auto wide = [&](const at::Tensor& t) { return read(t).cast(compute); };
-    const Attention forward{wide(out), read(sums)};
-    const AttentionGradients g = attention_gradients(wide(grad), wide(query), wide(key), wide(value), forward,
-                                                     mask_of(bias, causal, compute), scale_of(query, scale));
+    const AttentionMask mask = mask_of(bias, causal, compute);
+    const AttentionGradients g =
+        on_cores(query) ? attention_gradients_on_cores(read(grad), read(query), read(key), read(value), {read(out), read(sums)}, mask,
+                                                       scale_of(query, scale))
+                        : attention_gradients(wide(grad), wide(query), wide(key), wide(value), {wide(out), read(sums)}, mask,
+                                              scale_of(query, scale));
     const at::Tensor* operands[] = {&query, &key, &value};
     const tiny::Tensor* values[] = {&g.q, &g.k, &g.v};
     for (int i = 0; i < 3; ++i)

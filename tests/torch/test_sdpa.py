@@ -1,4 +1,8 @@
 """scaled_dot_product_attention, fused: against the CPU in all types and with all masks, its gradients, strides and memory."""
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -121,6 +125,25 @@ def test_a_gradient_of_gradients(causal, mask):
         results.append([t.detach().cpu() for t in (*first, *second)])
     for want, got in zip(*results, strict=True):
         torch.testing.assert_close(got, want)
+
+
+def test_kernels_of_tensor_cores():
+    """What a GPU would run: attention is three kernels, and the heads of one projection are not copied for it."""
+    program = """
+import torch, torch.nn.functional as F, torch_tiny
+x = torch.randn(2, 64, 3 * 4 * 32, device="tiny", dtype=torch.bfloat16, requires_grad=True)
+torch.tiny.synchronize()
+q, k, v = x.view(2, 64, 3, 4, 32).permute(2, 0, 3, 1, 4).unbind(0)
+F.scaled_dot_product_attention(q, k, v, is_causal=True).backward(torch.ones(2, 4, 64, 32, device="tiny", dtype=torch.bfloat16))
+torch.tiny.synchronize()
+print([name for record in torch_tiny.history()[1:] for name in record.kernel_names])
+"""
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "TINY_DEVICE": "NULL:90"}, capture_output=True, text=True)
+    if "built without LLVM" in done.stderr:
+        pytest.skip("no NVPTX")
+    names = done.stdout.splitlines()[-1]
+    for kernel in ("attention_blocks'", "attention_blocks_keys'", "attention_blocks_queries'"):
+        assert names.count(kernel) == 1, done.stdout + done.stderr
 
 
 def test_scores_are_never_stored():

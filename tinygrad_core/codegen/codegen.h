@@ -54,6 +54,7 @@ struct ProgramInfo {
 struct Program {
   ProgramInfo info;
   std::vector<UOp*> linear;      // in the arena of the sink
+  std::string text;              // instead: in the target's own language, of a kernel that was not made from a loop nest
 };
 
 /// Kernel AST, the contract between schedule and codegen (spec.h verifies it):

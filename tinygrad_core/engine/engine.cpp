@@ -310,11 +310,14 @@ void Engine::build(const Hash128& key, FlushRecord& record, bool unlock) {
 }
 
 std::shared_ptr<Plan> Engine::compile(Schedule& schedule, int* compiled) {
-  std::vector<const ScheduledItem*> kernels;
-  for (const ScheduledItem& item : schedule.items)
+  std::vector<const ScheduledItem*> kernels, builtins;
+  for (const ScheduledItem& item : schedule.items) {
     if (item.kind == ScheduledItem::Kernel) kernels.push_back(&item);
+    if (item.kind == ScheduledItem::Builtin) builtins.push_back(&item);
+  }
   IrScope scope(schedule.arena);
-  return make_plan(schedule, impl_->kernels.get(kernels, compiled));
+  std::vector<CompiledKernel> made = impl_->kernels.get(kernels, compiled);
+  return make_plan(schedule, made, impl_->kernels.builtins(builtins, compiled));
 }
 
 /// Lists again those storages that still hold one of `values`: the others were written or dropped without the lock.

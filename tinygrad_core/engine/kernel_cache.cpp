@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/env.h"
 #include "base/log.h"
 #include "codegen/symbolic_kernel.h"
@@ -253,6 +255,41 @@ std::vector<CompiledKernel> KernelCache::get(const std::vector<const ScheduledIt
     if (again) return get(kernels, compiled);  // with kernels of fixed sizes for those that failed
   }
   for (auto [i, j] : waiting) result[i].executable = jobs[j]->result;
+  return result;
+}
+
+std::vector<CompiledKernel> KernelCache::builtins(const std::vector<const ScheduledItem*>& items, int* compiled) {
+  std::vector<CompiledKernel> result(items.size());
+  std::vector<BuiltinKernel> jobs;
+  std::vector<Hash128> keys;
+  std::vector<std::pair<size_t, size_t>> waiting;
+  std::shared_lock no_fork(compiling());
+  {
+    std::lock_guard lock(impl_->mutex);
+    for (size_t i = 0; i < items.size(); ++i) {
+      std::optional<BuiltinKernel> made = device_.builtin_kernel(items[i]->builtin, items[i]->ints.data());
+      if (!made) continue;
+      result[i].numbers = made->scalars;
+      const ProgramInfo& info = made->program.info;
+      Hash128 key = hash128(fmt::format("{} {} {} {}", info.name, info.groups, info.flops, info.bytes));
+      auto it = impl_->loaded.find(key);
+      if (it != impl_->loaded.end()) result[i].executable = it->second.lock();
+      if (result[i].executable) continue;
+      size_t j = static_cast<size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+      if (j == keys.size()) keys.push_back(key), jobs.push_back(std::move(*made));
+      waiting.emplace_back(i, j);
+    }
+  }
+  *compiled += static_cast<int>(jobs.size());
+  std::vector<std::shared_ptr<Executable>> executables(jobs.size());
+  run_jobs(jobs.size(), jobs.size(), [&](size_t j) {
+    const Program& p = jobs[j].program;
+    executables[j] = compile_cached(device_, hash128(p.info.name), [&] { return p; });
+    executables[j]->info = p.info;  // what lies on the disk may be of another size
+  });
+  for (auto [i, j] : waiting) result[i].executable = executables[j];
+  std::lock_guard lock(impl_->mutex);
+  for (size_t j = 0; j < jobs.size(); ++j) impl_->add(keys[j], executables[j]);
   return result;
 }
 

@@ -81,7 +81,8 @@ int64_t live_bound(const std::vector<Lifetime>& temps, int batches) {
 
 }  // namespace
 
-std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKernel>& kernels) {
+std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKernel>& kernels,
+                                const std::vector<CompiledKernel>& builtins) {
   auto plan = std::make_shared<Plan>();
   plan->outputs = s.outputs;
   plan->checked = s.checked;
@@ -123,6 +124,15 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
   for (const Lifetime& t : temps) plan->places[t.buffer] = {Plan::Home::Arena, t.offset};
 
   k = 0;
+  size_t builtin = 0;
+  auto launch = [&](Launch& l, const CompiledKernel& kernel) {
+    for (uint64_t number : kernel.numbers) {
+      plan->scalar_args.push_back(~static_cast<int>(plan->constants.size()));
+      plan->constants.push_back(number);
+    }
+    l.kernel = kernel.executable.get();
+    plan->flops += l.kernel->info.flops, plan->bytes += l.kernel->info.bytes;
+  };
   plan->ints.reserve(s.items.size());
   for (size_t i = 0; i < s.items.size(); ++i) {
     const ScheduledItem& item = s.items[i];
@@ -136,16 +146,13 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
     plan->nbytes.push_back(item.nbytes);
     l.ints = plan->ints.back().data();
     switch (item.kind) {
-      case ScheduledItem::Kernel:
-        for (uint64_t number : kernels[k].numbers) {
-          plan->scalar_args.push_back(~static_cast<int>(plan->constants.size()));
-          plan->constants.push_back(number);
-        }
-        l.kernel = kernels[k++].executable.get();
-        plan->flops += l.kernel->info.flops, plan->bytes += l.kernel->info.bytes;
-        break;
+      case ScheduledItem::Kernel: launch(l, kernels[k++]); break;
       case ScheduledItem::Copy: l.bytes = static_cast<size_t>(item.ints[0]); plan->bytes += 2.0 * static_cast<double>(item.ints[0]); break;
       case ScheduledItem::Builtin:
+        if (const CompiledKernel& kernel = builtins[builtin++]; kernel.executable) {
+          launch(l, kernel);
+          break;
+        }
         l.builtin = builtin_function(item.builtin);
         l.nbytes = plan->nbytes.back();
         l.results = item.results;
@@ -155,7 +162,9 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
     plan->launches.push_back(l);
   }
   plan->kernel_count = static_cast<int>(s.items.size());
-  for (const CompiledKernel& c : kernels) plan->kernels.push_back(c.executable);
+  for (const auto* list : {&kernels, &builtins})
+    for (const CompiledKernel& c : *list)
+      if (c.executable) plan->kernels.push_back(c.executable);
   return plan;
 }
 

@@ -23,6 +23,8 @@ class KernelCache {
   explicit KernelCache(Device& device);
   /// The executables of these kernels, compiling what is missing, in parallel. `compiled` counts those.
   std::vector<CompiledKernel> get(const std::vector<const ScheduledItem*>& kernels, int* compiled);
+  /// The kernels of builtins that this device has as such, and the numbers that they take; null for the others.
+  std::vector<CompiledKernel> builtins(const std::vector<const ScheduledItem*>& items, int* compiled);
 
  private:
   Device& device_;
@@ -69,7 +71,7 @@ struct Plan {
   bool has_check = false;
 };
 
-/// Lays out memory and launches of a schedule whose kernels are compiled. `kernels`: by Kernel item, in order.
-std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKernel>& kernels);
+/// Lays out memory and launches of a schedule whose kernels are compiled. `kernels`: by Kernel item, in order; `builtins`: by Builtin item.
+std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKernel>& kernels, const std::vector<CompiledKernel>& builtins);
 
 }  // namespace tiny

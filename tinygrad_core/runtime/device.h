@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "renderer/renderer.h"
+#include "uop/builtins.h"
 
 namespace tiny {
 
@@ -26,6 +28,12 @@ class Executable {
 
 /// Host function run in queue order (sorting, decompositions of matrices); same arguments as a kernel. runtime/builtin/ has them.
 using Builtin = void (*)(void* const* buffers, const uint64_t* scalars, const int64_t* ints, Device& device);
+
+/// The kernel of a builtin: its program has a text, whose name stands for it (the same for other sizes), and arguments behind its buffers.
+struct BuiltinKernel {
+  Program program;
+  std::vector<uint64_t> scalars;
+};
 
 /// One step of a submission: a kernel, a builtin, or a copy of `bytes` from buffers[1] to buffers[0].
 struct Launch {
@@ -97,6 +105,8 @@ class Device {
   virtual void copy_in(Buffer* dst, size_t offset, const void* src, size_t n) = 0;
   virtual void copy_out(void* dst, Buffer* src, size_t offset, size_t n) = 0;
   virtual bool host_visible() const { return false; }
+  /// A builtin as a kernel of this device; nothing where it has none.
+  virtual std::optional<BuiltinKernel> builtin_kernel(BuiltinName, const int64_t*) { return std::nullopt; }
   /// For builtins: runs body over 0 .. n-1 in pieces of about `grain`, on the device's threads where it has any.
   virtual void parallel_for(int64_t n, int64_t grain, LoopBody body, void* context);
 

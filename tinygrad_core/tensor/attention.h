@@ -1,6 +1,7 @@
 // Attention as one operator whose scores are never stored. See attention and attention_backward in uop/builtins.def.
 #pragma once
 #include "tensor/tensor.h"
+#include "uop/attention_blocks.h"
 
 namespace tiny {
 
@@ -22,5 +23,11 @@ struct AttentionGradients {
 };
 AttentionGradients attention_gradients(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Attention& made,
                                        const AttentionMask& mask, double scale);
+
+/// The same on the tensor cores of a GPU (Caps::tensor_cores of at least 90): q, k, v, grad and results of f16 or bf16, D and E multiples
+/// of AttentionBlocks::kElements, log_sums and bias of f32.
+Attention attention_on_cores(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask, double scale);
+AttentionGradients attention_gradients_on_cores(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                                                const Attention& made, const AttentionMask& mask, double scale);
 
 }  // namespace tiny

@@ -4,7 +4,7 @@
 
 namespace tiny::detail {
 
-std::vector<Tensor> call(BuiltinName name, std::initializer_list<Tensor> sources, Dims ints, std::initializer_list<ResultSpec> results) {
+std::vector<Tensor> call(BuiltinName name, std::span<const Tensor> sources, Dims ints, std::initializer_list<ResultSpec> results) {
   Record r;
   r.a = std::move(ints);
   r.n = static_cast<int64_t>(name);

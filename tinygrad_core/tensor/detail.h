@@ -18,7 +18,11 @@ struct ResultSpec {
   Dims sizes;
 };
 /// The results of a builtin over dense sources; none of all these is without elements.
-std::vector<Tensor> call(BuiltinName name, std::initializer_list<Tensor> sources, Dims ints, std::initializer_list<ResultSpec> results);
+std::vector<Tensor> call(BuiltinName name, std::span<const Tensor> sources, Dims ints, std::initializer_list<ResultSpec> results);
+inline std::vector<Tensor> call(BuiltinName name, std::initializer_list<Tensor> sources, Dims ints,
+                                std::initializer_list<ResultSpec> results) {
+  return call(name, std::span<const Tensor>(sources.begin(), sources.size()), std::move(ints), results);
+}
 
 /// The value of no elements.
 inline Ref nothing(DType d) { return make(Op::EMPTY, d, 0, {}, {}); }

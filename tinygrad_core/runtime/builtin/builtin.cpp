@@ -5,6 +5,7 @@ namespace tiny {
 Builtin builtin_function(BuiltinName name) {
   static constexpr Builtin kFunctions[] = {
 #define BUILTIN(name, meaning) builtin_##name,
+#define DEVICE_BUILTIN(name, meaning) nullptr,
 #include "uop/builtins.def"
   };
   return kFunctions[static_cast<int>(name)];

@@ -6,8 +6,10 @@
 namespace tiny {
 
 #define BUILTIN(name, meaning) void builtin_##name(void* const* buffers, const uint64_t* scalars, const int64_t* ints, Device& device);
+#define DEVICE_BUILTIN(name, meaning)
 #include "uop/builtins.def"
 
+/// Null for a DEVICE_BUILTIN.
 Builtin builtin_function(BuiltinName name);
 
 }  // namespace tiny

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "renderer/failure.h"
 #include "renderer/renderer.h"
+#include "runtime/cuda/builtin_kernels.h"
 #include "runtime/cuda/graph.h"
 #include "runtime/cuda/limits.h"
 #include "runtime/open.h"
@@ -28,9 +29,9 @@ class CudaCompiler final : public Compiler {
     if (!ptx_) throw Error(ErrorKind::Runtime, "TINY_DEVICE names CUDA, but this library was built without LLVM's NVPTX target");
   }
   std::string id() const override { return fmt::format("{} driver {}", ptx_->id(), driver().version); }
-  std::string render(const Program& program) override { return ptx_->compile(program); }
+  std::string render(const Program& program) override { return program.text.empty() ? ptx_->compile(program) : program.text; }
   Binary compile(const Program& program) override {
-    Binary ptx = ptx_->compile(program);
+    Binary ptx = render(program);
     context_.use();
     char log[kErrorLogSize] = "";
     int names[] = {kErrorLog, kErrorLogBytes};
@@ -67,6 +68,9 @@ class CudaDevice final : public Device {
   Compiler& compiler() override { return *compiler_; }
   std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary& binary) override {
     return std::make_unique<CudaExecutable>(context_, info, binary);
+  }
+  std::optional<BuiltinKernel> builtin_kernel(BuiltinName name, const int64_t* ints) override {
+    return cuda::builtin_kernel(name, ints, caps_);
   }
   void memory_info(size_t* free_bytes, size_t* total_bytes) override {
     context_.use();

@@ -2,6 +2,7 @@
 // a kernel writes nothing. It is also the shortest example of a device. NULL:90 makes the kernels of an NVIDIA GPU of that architecture.
 #include "base/error.h"
 #include "renderer/host_caps.h"
+#include "runtime/cuda/builtin_kernels.h"
 #include "runtime/cuda/limits.h"
 #include "runtime/host.h"
 #include "runtime/open.h"
@@ -40,8 +41,8 @@ class NullGpuCompiler final : public Compiler {
     if (!ptx_) throw Error(ErrorKind::Runtime, "TINY_DEVICE names a GPU of NULL's, but this library was built without LLVM's NVPTX target");
   }
   std::string id() const override { return "null " + ptx_->id(); }
-  std::string render(const Program& program) override { return ptx_->compile(program); }
-  Binary compile(const Program& program) override { return ptx_->compile(program); }
+  std::string render(const Program& program) override { return program.text.empty() ? ptx_->compile(program) : program.text; }
+  Binary compile(const Program& program) override { return render(program); }
 
  private:
   std::unique_ptr<Compiler> ptx_;
@@ -66,6 +67,10 @@ class NullDevice final : public HostDevice {
   }
   Compiler& compiler() override { return *compiler_; }
   std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary&) override { return std::make_unique<NullExecutable>(info); }
+  std::optional<BuiltinKernel> builtin_kernel(BuiltinName name, const int64_t* ints) override {
+    if (!caps_.has_local) return std::nullopt;
+    return cuda::builtin_kernel(name, ints, caps_);
+  }
 
  protected:
   void run_kernel(Executable&, void* const*, const uint64_t*) override {}

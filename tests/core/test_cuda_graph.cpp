@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct FakeNode {
 struct FakeGraph {
   std::vector<std::unique_ptr<FakeNode>> nodes;
 };
+struct FakeExec {
+  std::vector<FakeNode> nodes;  // copies: they live on without their graph, but are named by its nodes
+};
 
 struct Calls {
   int launches = 0, graph_launches = 0, changes = 0, graphs = 0, execs = 0, edges = 0, empty_nodes = 0;
@@ -48,6 +52,7 @@ size_t memory_left = SIZE_MAX;
 Result stream_result = 0, instantiate_result = 0;
 std::map<std::string, FakeFunction> functions;
 std::map<DevicePtr, size_t> blocks;
+std::set<const FakeNode*> living;  // nodes of graphs that were not destroyed
 
 void read_parameters(FakeNode& n, const FakeFunction* f, void** parameters) {
   n.function = f, n.to = *static_cast<void**>(parameters[0]), n.from = *static_cast<void**>(parameters[1]);
@@ -59,6 +64,7 @@ FakeNode* add_node(Graph graph, const GraphNode* after, size_t count) {
   auto& nodes = reinterpret_cast<FakeGraph*>(graph)->nodes;
   nodes.push_back(std::make_unique<FakeNode>());
   nodes.back()->number = nodes.size() - 1;
+  living.insert(nodes.back().get());
   for (size_t i = 0; i < count; ++i) EXPECT_LT(node_of(after[i])->number, nodes.back()->number);
   calls.edges += static_cast<int>(count);
   return nodes.back().get();
@@ -117,7 +123,11 @@ Driver fake() {
   d.cuEventQuery = [](DriverEvent) { return stream_result; };
   d.cuEventSynchronize = [](DriverEvent) { return stream_result; };
   d.cuGraphCreate = [](Graph* g, unsigned) { return ++calls.graphs, *g = reinterpret_cast<Graph>(new FakeGraph), 0; };
-  d.cuGraphDestroy = [](Graph) { return 0; };  // the nodes are the exec's too
+  d.cuGraphDestroy = [](Graph g) {
+    auto* graph = reinterpret_cast<FakeGraph*>(g);
+    for (auto& n : graph->nodes) living.erase(n.get());
+    return delete graph, 0;
+  };
   d.cuGraphAddKernelNode_v2 = [](GraphNode* made, Graph g, const GraphNode* after, size_t n, const KernelNode* k) {
     FakeNode* node = add_node(g, after, n);
     read_parameters(*node, function_of(k->function), k->parameters);
@@ -134,18 +144,24 @@ Driver fake() {
   };
   d.cuGraphInstantiateWithFlags = [](GraphExec* e, Graph g, unsigned long long) {
     if (instantiate_result) return instantiate_result;
-    return ++calls.execs, *e = reinterpret_cast<GraphExec>(g), 0;
+    auto* made = new FakeExec;
+    for (auto& n : reinterpret_cast<FakeGraph*>(g)->nodes) made->nodes.push_back(*n);
+    return ++calls.execs, *e = reinterpret_cast<GraphExec>(made), 0;
   };
-  d.cuGraphExecDestroy = [](GraphExec e) { return --calls.execs, delete reinterpret_cast<FakeGraph*>(e), 0; };
-  d.cuGraphExecKernelNodeSetParams_v2 = [](GraphExec, GraphNode n, const KernelNode* k) {
-    return ++calls.changes, read_parameters(*node_of(n), function_of(k->function), k->parameters), 0;
+  d.cuGraphExecDestroy = [](GraphExec e) { return --calls.execs, delete reinterpret_cast<FakeExec*>(e), 0; };
+  d.cuGraphExecKernelNodeSetParams_v2 = [](GraphExec e, GraphNode n, const KernelNode* k) {
+    if (!living.contains(node_of(n))) return 1;
+    read_parameters(reinterpret_cast<FakeExec*>(e)->nodes[node_of(n)->number], function_of(k->function), k->parameters);
+    return ++calls.changes, 0;
   };
-  d.cuGraphExecMemcpyNodeSetParams = [](GraphExec, GraphNode n, const MemoryCopy* c, Context) {
-    node_of(n)->to = reinterpret_cast<void*>(c->to.device), node_of(n)->from = reinterpret_cast<void*>(c->from.device);
+  d.cuGraphExecMemcpyNodeSetParams = [](GraphExec e, GraphNode n, const MemoryCopy* c, Context) {
+    if (!living.contains(node_of(n))) return 1;
+    FakeNode& node = reinterpret_cast<FakeExec*>(e)->nodes[node_of(n)->number];
+    node.to = reinterpret_cast<void*>(c->to.device), node.from = reinterpret_cast<void*>(c->from.device);
     return ++calls.changes, 0;
   };
   d.cuGraphLaunch = [](GraphExec e, Stream) {
-    for (auto& n : reinterpret_cast<FakeGraph*>(e)->nodes) n->run();
+    for (const FakeNode& n : reinterpret_cast<FakeExec*>(e)->nodes) n.run();
     return ++calls.graph_launches, 0;
   };
   d.cuGetErrorName = [](Result, const char** text) { return *text = "FAKE_ERROR", 0; };

@@ -29,22 +29,23 @@ size_t scalars_of(const Launch& l) { return l.kernel ? static_cast<size_t>(l.ker
 
 ReplayGraph::ReplayGraph(size_t begin, size_t end, const Submission& work, Context context)
     : begin_(begin), end_(end), context_(context), buffers_(work.buffers), scalars_(work.scalars) {
-  Graph graph = nullptr;
-  TINY_CUDA(cuGraphCreate, &graph, 0u);
-  struct Destroy {
-    Graph graph;
-    ~Destroy() { driver().cuGraphDestroy(graph); }
-  } destroy{graph};
-  add_nodes(graph, work);
-  TINY_CUDA(cuGraphInstantiateWithFlags, &exec_, graph, 0ull);
+  try {
+    TINY_CUDA(cuGraphCreate, &graph_, 0u);
+    add_nodes(work);
+    TINY_CUDA(cuGraphInstantiateWithFlags, &exec_, graph_, 0ull);
+  } catch (...) {
+    if (graph_) driver().cuGraphDestroy(graph_);
+    throw;
+  }
 }
 
 ReplayGraph::~ReplayGraph() {
-  if (exec_) driver().cuGraphExecDestroy(exec_);
+  driver().cuGraphExecDestroy(exec_);
+  driver().cuGraphDestroy(graph_);
 }
 
 /// Launches of one batch run side by side, after all of the batch before.
-void ReplayGraph::add_nodes(Graph graph, const Submission& work) {
+void ReplayGraph::add_nodes(const Submission& work) {
   const std::vector<Launch>& launches = *work.launches;
   std::vector<GraphNode> before, batch;
   for (size_t i = begin_; i < end_; ++i) {
@@ -54,26 +55,26 @@ void ReplayGraph::add_nodes(Graph graph, const Submission& work) {
       while (next < end_ && launches[next].batch == launches[i].batch) ++next;
       if (before.size() > 1 && before.size() * (next - i) > kManyEdges) {
         GraphNode meet = nullptr;
-        TINY_CUDA(cuGraphAddEmptyNode, &meet, graph, before.data(), before.size());
+        TINY_CUDA(cuGraphAddEmptyNode, &meet, graph_, before.data(), before.size());
         before = {meet};
       }
     }
-    nodes_.push_back(add(graph, launches[i], work, before));
+    nodes_.push_back(add(launches[i], work, before));
     batch.push_back(nodes_.back());
   }
 }
 
-GraphNode ReplayGraph::add(Graph graph, const Launch& l, const Submission& work, const std::vector<GraphNode>& after) const {
+GraphNode ReplayGraph::add(const Launch& l, const Submission& work, const std::vector<GraphNode>& after) const {
   void* const* buffers = work.buffers.data() + l.first_buffer;
   GraphNode made = nullptr;
   if (l.kernel) {
     SmallVec<void*, 32> parameters;
     KernelNode k = static_cast<const CudaExecutable&>(*l.kernel).node(buffers, work.scalars.data() + l.first_scalar, parameters);
-    check(driver().cuGraphAddKernelNode_v2(&made, graph, after.data(), after.size(), &k), "cuGraphAddKernelNode",
+    check(driver().cuGraphAddKernelNode_v2(&made, graph_, after.data(), after.size(), &k), "cuGraphAddKernelNode",
           l.kernel->info.name.c_str());
   } else {
     MemoryCopy c = copy_of(l, buffers);
-    TINY_CUDA(cuGraphAddMemcpyNode, &made, graph, after.data(), after.size(), &c, context_);
+    TINY_CUDA(cuGraphAddMemcpyNode, &made, graph_, after.data(), after.size(), &c, context_);
   }
   return made;
 }

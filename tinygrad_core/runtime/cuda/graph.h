@@ -19,13 +19,14 @@ class ReplayGraph {
   size_t end() const { return end_; }
 
  private:
-  void add_nodes(Graph graph, const Submission& work);
-  GraphNode add(Graph graph, const Launch& l, const Submission& work, const std::vector<GraphNode>& after) const;
+  void add_nodes(const Submission& work);
+  GraphNode add(const Launch& l, const Submission& work, const std::vector<GraphNode>& after) const;
   bool same_arguments(const Launch& l, const Submission& work) const;
   void change(GraphNode node, const Launch& l, const Submission& work) const;
 
   size_t begin_, end_;
   Context context_;
+  Graph graph_ = nullptr;            // lives as long as its nodes are named
   GraphExec exec_ = nullptr;
   std::vector<GraphNode> nodes_;     // by launch
   std::vector<void*> buffers_;       // the arguments that the nodes have: of the whole submission

@@ -3,7 +3,7 @@
 // contiguous.
 #include <algorithm>
 
-#include "schedule/work.h"
+#include "schedule/contract.h"
 
 namespace tiny::sched {
 namespace {
@@ -11,12 +11,6 @@ namespace {
 constexpr int64_t kReuse = 8;         // reads of an element from which a pass over the operand pays
 constexpr int64_t kPackReuse = 16;
 constexpr int64_t kFarStride = 2048;  // bytes between consecutive rows of a panel that defeat the caches and the TLB
-
-struct Digit {
-  int64_t extent;
-  int64_t stride[2];  // of both operands
-  bool column;
-};
 
 struct Operand {
   int base = -1;       // node that the view reads
@@ -74,16 +68,6 @@ bool has_padding(const Work& w, int n) {
     if (w[n].op == Op::PAD) return true;
   return false;
 }
-
-/// Rows that only `side` has.
-bool own_row(const Digit& d, int side) { return !d.column && d.stride[side] != 0 && d.stride[1 - side] == 0; }
-
-/// What an operand is read from.
-struct Source {
-  int base;
-  int64_t offset;
-  int64_t pair = 0;  // not 0: bf16, read as u32 that hold two of them, the second so many elements behind the first
-};
 
 /// Its elements at these places; for pairs, where their first halves are.
 int read(Work& w, const Source& from, const Dims& sizes, const Dims& strides) {
@@ -238,7 +222,9 @@ int condition_contraction(Work& w, int product, int64_t columns, DType dtype, co
   const bool narrow = caps.tensor_cores && (are_widened(DType::bf16) || are_widened(DType::f16));
   for (int side = 0; side < 2; ++side) {
     int& base = from[side].base;
-    if (o[side].widened && !narrow && reuse[side] >= kReuse) {
+    if (narrow && caps.block_bytes && reuse[side] >= kReuse && lay_channels_last(w, digits, side, from[side], layouts)) {
+      changed = true;
+    } else if (o[side].widened && !narrow && reuse[side] >= kReuse) {
       int wide = w.add(Op::CAST, dtype, w[base].numel, {}, {base});
       base = w.add(Op::CONTIGUOUS, dtype, w[wide].numel, {}, {wide});
       o[side].widened = false, changed = true;

@@ -121,10 +121,27 @@ class Blocks {
       terms_.push_back(r), depth_ *= const_int(r->src[0]);
     }
     std::sort(terms_.begin(), terms_.end(), nests_before);
+    put_neighbours_last();
     for (const LoopFacts& l : a_.loops)
       if (l.global) others_ *= l.extent;
     others_ /= extent_[0] * extent_[1];
     return std::min({extent_[0], extent_[1], depth_}) >= kLeast;
+  }
+
+  bool is_contiguous_along(int side, UOp* r) {
+    return is_contiguous(a_, operand_[side], static_cast<size_t>(a_.nest.number(r)), kAccess);
+  }
+  /// The last of the terms should be one along which the operands' elements lie side by side, or else the last of an operand's rows.
+  void put_neighbours_last() {
+    auto move_last = [](std::vector<UOp*>& ranges, auto&& rank) {
+      auto best = ranges.end() - 1;
+      for (auto it = ranges.begin(); it != ranges.end(); ++it)
+        if (rank(*it) > rank(*best)) best = it;
+      std::rotate(best, best + 1, ranges.end());
+    };
+    move_last(terms_, [&](UOp* r) { return is_contiguous_along(0, r) + is_contiguous_along(1, r); });
+    for (int side : {0, 1})
+      if (!is_contiguous_along(side, terms_.back())) move_last(own_[side], [&](UOp* r) { return is_contiguous_along(side, r); });
   }
 
   /// The operand before it was widened for the multiplication, where tensor cores take it as it is.

@@ -313,9 +313,13 @@ TEST(PtxAttention, OperandsAreTakenFromWhereTheyLie) {
     EXPECT_TRUE(out.offset == 0 && out.batch == rows * heads * width) << "as the queries lie";
     EXPECT_TRUE(out.head == width && out.row == heads * width);
   }
-  Tensor q = e.leaf(Value(DType::bf16, rows * width), {1, 1, rows, width});
-  AttentionGradients g = attention_gradients_on_cores(q, q, q, q, {q, e.leaf(Value(DType::f32, rows), {1, 1, rows})}, {}, 1);
-  for (const Tensor* t : {&g.q, &g.k, &g.v}) EXPECT_EQ(t->sizes(), q.sizes());
+  for (int64_t wide : {width, 2 * width, int64_t{256}}) {
+    Tensor q = e.leaf(Value(DType::bf16, rows * width), {1, 1, rows, width}), v = e.leaf(Value(DType::bf16, rows * wide), {1, 1, rows, wide});
+    Attention made = attention_on_cores(q, q, v, {}, 1);
+    EXPECT_EQ(made.out.sizes(), v.sizes());
+    AttentionGradients g = attention_gradients_on_cores(v, q, q, v, made, {}, 1);
+    EXPECT_TRUE(g.q.sizes() == q.sizes() && g.k.sizes() == q.sizes() && g.v.sizes() == v.sizes());
+  }
 }
 
 /// Kernels of every form, as ptxas sees them: accepted, without spills, and with products that run while the program goes on.

@@ -18,8 +18,9 @@ struct Operand {
   bool rows_first() const { return place.row > place.head && place.head > 0; }
 };
 
-Blocks::Place dense_place(const Tensor& x, bool rows_first) {
-  const int64_t heads = x.size(1), rows = x.size(2), elements = x.size(3);
+/// Of dense rows of `elements`, as many as x has.
+Blocks::Place dense_place(const Tensor& x, int64_t elements, bool rows_first) {
+  const int64_t heads = x.size(1), rows = x.size(2);
   return rows_first ? Blocks::Place{0, heads * rows * elements, elements, heads * elements}
                     : Blocks::Place{0, heads * rows * elements, rows * elements, elements};
 }
@@ -48,7 +49,7 @@ Operand operand(const Tensor& x) {
     const bool worth = u->src[0]->is(Op::BUFFER) || u->src[0]->numel < kMuchMore * x.numel();
     if (reads_rows && worth) return {Tensor(Ref::share(u->src[0]), {u->src[0]->numel}), place};
   }
-  return {x, dense_place(x, false)};
+  return {x, dense_place(x, x.size(3), false)};
 }
 
 Blocks blocks_of(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask, double scale) {
@@ -85,7 +86,7 @@ Attention attention_on_cores(const Tensor& q, const Tensor& k, const Tensor& v, 
   const bool rows_first = x.rows_first();
   b.places[Blocks::Q] = x.place, b.places[Blocks::K] = y.place, b.places[Blocks::V] = z.place;
   Dims sizes = lying(q, b.width, rows_first);
-  b.places[Blocks::Result] = dense_place(Tensor(q.ref(), {q.size(0), q.size(1), q.size(2), b.width}), rows_first);
+  b.places[Blocks::Result] = dense_place(q, b.width, rows_first);
   auto r = call(BuiltinName::attention_blocks, {x.value, y.value, z.value}, mask.bias, b,
                 {{b.dtype, sizes}, {DType::f32, {b.batch, b.heads, b.queries}}});
   return {standing(r[0], rows_first), r[1]};
@@ -101,7 +102,8 @@ AttentionGradients attention_gradients_on_cores(const Tensor& grad, const Tensor
   auto keys = [&](bool wants_k, bool wants_v, std::initializer_list<detail::ResultSpec> results) {
     Blocks c = b;
     c.wants_k = wants_k, c.wants_v = wants_v;
-    c.places[Blocks::Result] = dense_place(k, y.rows_first()), c.places[Blocks::SecondResult] = dense_place(v, z.rows_first());
+    c.places[Blocks::Result] = dense_place(k, b.depth, y.rows_first());
+    c.places[Blocks::SecondResult] = dense_place(v, b.width, z.rows_first());
     return call(BuiltinName::attention_blocks_keys, {g.value, x.value, y.value, z.value, made.log_sums, deltas}, mask.bias, c, results);
   };
   const detail::ResultSpec k_spec{b.dtype, lying(k, b.depth, y.rows_first())}, v_spec{b.dtype, lying(v, b.width, z.rows_first())};
@@ -112,7 +114,7 @@ AttentionGradients attention_gradients_on_cores(const Tensor& grad, const Tensor
   } else {  // the sums of one fill the registers
     by_k = keys(true, false, {k_spec})[0], by_v = keys(false, true, {v_spec})[0];
   }
-  b.places[Blocks::Result] = dense_place(q, x.rows_first());
+  b.places[Blocks::Result] = dense_place(q, b.depth, x.rows_first());
   auto by_q = call(BuiltinName::attention_blocks_queries, {g.value, x.value, y.value, z.value, made.log_sums, deltas}, mask.bias, b,
                    {{b.dtype, lying(q, b.depth, x.rows_first())}});
   return {standing(by_q[0], x.rows_first()), standing(by_k, y.rows_first()), standing(by_v, z.rows_first())};

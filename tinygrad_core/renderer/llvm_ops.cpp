@@ -189,6 +189,8 @@ Value* LlvmEmitter::f32_from(Value* v, DType from, int64_t n) {
 
 Value* LlvmEmitter::f32_to(Value* v, DType to, int64_t n) {
   Type *u16 = type(DType::u16, n), *u32 = type(DType::u32, n);
+  if (to == DType::bf16 && caps_.tensor_cores >= 80)  // GPUs that multiply it convert to it
+    return b_.CreateBitCast(b_.CreateFPTrunc(v, v->getType()->getWithNewType(b_.getBFloatTy())), u16);
   if (to == DType::bf16) {  // round to nearest even on the bits; a NaN becomes the quiet one
     Value* bits = b_.CreateBitCast(v, u32);
     Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), llvm::ConstantInt::get(u32, 1));

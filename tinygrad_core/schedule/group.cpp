@@ -13,6 +13,7 @@ namespace {
 constexpr int kMaxWeight = 1200;  // arithmetic of one kernel: bounds compile time and register pressure
 constexpr int kMaxMembers = 300;
 constexpr int kMaxEpilogue = 80;  // the same behind a contraction, whose tile computes it many times over
+constexpr int kCheapForLanes = 24;  // on GPUs, of a value that has few readers
 constexpr int kMuchMore = 8;      // elements made of one, from which on that one is not computed again
 constexpr int kMaxBases = 8;      // inputs of a reduction that are looked at for siblings
 constexpr int64_t kSmall = 1 << 14;  // elements up to which a launch costs as much as the kernel
@@ -25,8 +26,9 @@ class Grouper {
     out_.group_of.assign(n, -1);
     out_.place.assign(n, Place::Free);
     out_.cost.assign(n, 0);
+    out_.again.assign(n, false);
     latest_.assign(n, -1);
-    loads_.assign(n, 0);
+    loads_.assign(n, 0), reads_.assign(n, 0), users_.assign(n, 0);
     base_.assign(n, -1);
     outside_.assign(n, false), dead_.assign(n, false);
     forced_.assign(n, false);
@@ -37,6 +39,7 @@ class Grouper {
 
   Grouping run() {
     find_last_uses();
+    count_users();
     for (int i = 0; i < static_cast<int>(w_.nodes.size()); ++i) visit(i);
     return std::move(out_);
   }
@@ -96,17 +99,42 @@ class Grouper {
   void count_cost(int i) {
     const Node& n = w_[i];
     if (!is_free(n.op) && !is_elementwise(n.op)) {
-      out_.cost[i] = 0, loads_[i] = 1;
+      out_.cost[i] = 0, loads_[i] = reads_[i] = 1;
       return;
     }
-    int64_t c = is_free(n.op) ? (n.op == Op::PAD ? 2 : 0) : op_weight(n), l = n.op == Op::BUFFER;
+    int64_t c = is_free(n.op) ? (n.op == Op::PAD ? 2 : 0) : op_weight(n), l = n.op == Op::BUFFER, reads = l;
     for (int s : n.src) {
       // What much more is made of is stored rather than computed again for each.
-      const bool stored = out_.cost[s] > kCheap && is_elementwise(w_[s].op) && w_[s].numel * kMuchMore <= n.numel;
+      const bool few = w_[s].numel * kMuchMore <= n.numel;
+      const bool stored = is_elementwise(w_[s].op) && ((out_.cost[s] > kCheap && few) || (caps_.has_local && !out_.again[s]));
       c += stored ? 0 : out_.cost[s], l += stored ? 1 : loads_[s];
+      if (!few) reads += stored ? 1 : reads_[s];
     }
     loads_[i] = static_cast<int>(std::min<int64_t>(l, kNever));
-    out_.cost[i] = l > 2 ? kNever : static_cast<int>(std::min<int64_t>(c, kNever));
+    reads_[i] = static_cast<int>(std::min<int64_t>(reads, kNever));
+    out_.cost[i] = l > 2 && !caps_.has_local ? kNever : static_cast<int>(std::min<int64_t>(c, kNever));
+    out_.again[i] = is_elementwise(n.op) && (caps_.has_local ? cheap_for_lanes(i) : out_.cost[i] <= kCheap);
+  }
+
+  /// GPUs: arithmetic costs less than memory, so a value is computed again if that takes its readers hardly more reads than if it were
+  /// stored. Not where it is half as wide as what it is made of.
+  bool cheap_for_lanes(int i) const {
+    const Node& n = w_[i];
+    const Node& from = w_[n.src[0]];
+    if (n.op == Op::CAST && itemsize(n.dtype) < itemsize(from.dtype) && !is_free(from.op)) return false;
+    if (out_.cost[i] <= kCheap && reads_[i] <= 2) return true;
+    return out_.cost[i] <= kCheapForLanes && (reads_[i] <= 1 || (reads_[i] == 2 && users_[i] <= 2) || (reads_[i] <= 4 && users_[i] == 1));
+  }
+
+  /// By node: how many others read it, through movement.
+  void count_users() {
+    for (size_t i = 0; i < w_.nodes.size(); ++i) {
+      if (is_free(w_.nodes[i].op)) continue;
+      for (int s : w_.nodes[i].src) {
+        while (is_free(w_[s].op) && !w_[s].src.empty()) s = w_[s].src[0];
+        ++users_[s];
+      }
+    }
   }
 
   // ---- the bound on a kernel's buffers
@@ -119,7 +147,7 @@ class Grouper {
 
   /// Buffers that it takes to read node b from another group, or that b's own group stores for such readers: b itself, or what it is
   /// computed again from.
-  int buffers_for(int b) const { return is_elementwise(w_[b].op) && out_.cost[b] <= kCheap ? std::max(1, loads_[b]) : 1; }
+  int buffers_for(int b) const { return out_.again[b] ? std::max(1, loads_[b]) : 1; }
   static uint64_t read_key(int g, int b) { return static_cast<uint64_t>(g) << 32 | static_cast<uint32_t>(b); }
 
   /// True if group g has room for what node i reads and stores. One buffer is left for the error record.
@@ -239,7 +267,7 @@ class Grouper {
       int x = todo.back();
       todo.pop_back();
       const Node& n = w_[x];
-      if (n.op == Op::VIEW || n.op == Op::PAD || (is_elementwise(n.op) && out_.cost[x] <= kCheap)) {
+      if (n.op == Op::VIEW || n.op == Op::PAD || out_.again[x]) {
         for (int s : n.src) todo.push_back(s);
       } else if (n.numel > 1) {
         found.push_back(x);
@@ -294,6 +322,8 @@ class Grouper {
   const Caps& caps_;
   Grouping out_;
   std::vector<int> loads_;   // by node: memory reads of computing it from what is stored
+  std::vector<int> reads_;   // the same without those of values with much fewer elements
+  std::vector<int> users_;   // by node: how many read it
   std::vector<bool> forced_;  // by node: needs memory of its own
   std::vector<int> latest_;  // by node: the last group that it depends on or is in
   std::vector<int> base_;    // by node: what it is in memory, behind movement; -1: nothing

@@ -464,7 +464,7 @@ class Builder {
 
 bool recompute(const Work& w, const Grouping& g, int node, bool reused) {
   if (!is_elementwise(w[node].op)) return false;
-  return g.cost[node] <= (reused ? 0 : kCheap);
+  return reused ? g.cost[node] <= 0 : g.again[node];
 }
 
 KernelBuild build_kernel(const Work& w, const Grouping& g, const Homes& home, int group, const std::vector<int>& stored,

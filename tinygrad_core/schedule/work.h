@@ -86,6 +86,7 @@ struct Grouping {
   std::vector<int> group_of;        // by node, -1: free
   std::vector<Place> place;
   std::vector<int> cost;            // arithmetic to compute the node from what is in memory; kNever if that takes more than two loads
+  std::vector<bool> again;          // elementwise: computed again by its readers in other groups rather than stored
 };
 inline constexpr int kNever = 1 << 20;
 inline constexpr int kCheap = 4;    // arithmetic that is computed again rather than stored and loaded

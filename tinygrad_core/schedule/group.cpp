@@ -123,7 +123,8 @@ class Grouper {
     const Node& from = w_[n.src[0]];
     if (n.op == Op::CAST && itemsize(n.dtype) < itemsize(from.dtype) && !is_free(from.op)) return false;
     if (out_.cost[i] <= kCheap && reads_[i] <= 2) return true;
-    return out_.cost[i] <= kCheapForLanes && (reads_[i] <= 1 || (reads_[i] == 2 && users_[i] <= 2) || (reads_[i] <= 4 && users_[i] == 1));
+    const int readers = reads_[i] <= 1 ? kNever : reads_[i] == 2 ? 2 : reads_[i] <= 4 ? 1 : 0;  // at most
+    return out_.cost[i] <= kCheapForLanes && users_[i] <= readers;
   }
 
   /// By node: how many others read it, through movement.

@@ -230,8 +230,8 @@ void fill_arguments(const Plan& plan, c10::ArrayRef<c10::IValue> arguments, cons
                     lower::Args* out) {
   Filler filler(scalars, out);
   out->op = plan.name;
+  out->host = device(index).host_visible();
   out->default_float = core_dtype(c10::get_default_dtype_as_scalartype());
-  out->values.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i)
     if (!plan.arguments[i].out) filler.value(arguments[i], plan.arguments[i].dtype, out->values.emplace_back());
   auto add_out = [&](const at::Tensor& t) { out->outs.push_back({core_dtype(t.scalar_type()), dims(t.sizes()), t.is_complex()}); };

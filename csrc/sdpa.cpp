@@ -4,6 +4,7 @@
 
 #include "autograd.h"
 #include "errors.h"
+#include "sdpa.h"
 #include "tensor.h"
 #include "tensor/attention.h"
 
@@ -164,6 +165,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 }  // namespace
+
+bool can_stream_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& mask,
+                          double dropout) {
+  return can_fuse(q, k, v, mask, dropout);
+}
+
 }  // namespace tiny::glue
 
 namespace at::native {

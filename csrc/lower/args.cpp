@@ -36,6 +36,15 @@ DType number_dtype(const ArgValue& v, DType default_float) {
 
 }  // namespace
 
+void ArgValue::reset() {
+  kind = ArgKind::None, category = Category::Number;
+  if (tensor.defined()) tensor = Tensor();
+  if (imaginary.defined()) imaginary = Tensor();
+  contiguous = true, channels_last = false, complex_dtype = false;
+  i = 0, d = 0, imag = 0;
+  ints.clear(), doubles.clear(), tensors.clear(), imaginaries.clear(), text.clear();
+}
+
 const Tensor& Args::tensor(int i) const {
   if (!has(i) || values[i].kind != ArgKind::Tensor) mismatch(op, i, "a tensor");
   return values[i].tensor;

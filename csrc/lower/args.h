@@ -36,6 +36,29 @@ struct ArgValue {
   std::vector<Tensor> tensors;      // Tensors; an undefined one stands for None in a list of optional tensors
   std::vector<Tensor> imaginaries;  // for each of them its imaginary part, undefined for a real one; empty if all are real
   std::string text;
+
+  /// As it was made; its memory stays.
+  void reset();
+};
+
+/// Arguments in order. Cleared, it keeps their memory: most calls fill those of the call before.
+class ArgValues {
+ public:
+  ArgValue& emplace_back() {
+    if (used_ == values_.size()) values_.emplace_back();
+    return values_[used_++];
+  }
+  void push_back(ArgValue v) { emplace_back() = std::move(v); }
+  void clear() {
+    while (used_ > 0) values_[--used_].reset();
+  }
+  size_t size() const { return used_; }
+  ArgValue& operator[](size_t i) { return values_[i]; }
+  const ArgValue& operator[](size_t i) const { return values_[i]; }
+
+ private:
+  std::vector<ArgValue> values_;
+  size_t used_ = 0;
 };
 
 /// Geometry of a tensor that is written: an `out=` argument, or self of an in-place operator.
@@ -54,9 +77,10 @@ struct Table {
 
 class Args {
  public:
-  std::vector<ArgValue> values;
+  ArgValues values;
   std::vector<OutInfo> outs;        // empty for a functional call
   std::string_view op;              // "aten::add.Tensor", for errors
+  bool host = false;                // the device is the host: builtins work where the operands are
   DType default_float = DType::f32; // torch.get_default_dtype(): of Python's floats, and of float functions of integers
 
   int size() const { return static_cast<int>(values.size()); }

@@ -1,8 +1,10 @@
 // A layer of an LSTM in one direction, all its time steps: what PyTorch's CPU has as one oneDNN primitive. Sums over time of products, as
-// gradients of weights are, are one product over all steps.
+// gradients of weights are, are one product over all steps. On the host the loop over time is a builtin; elsewhere, and for types that
+// compute in another, it is a graph as long as the sequence.
 #include "lower/nn_util.h"
 #include "lower/pointwise.h"
 #include "lower/rnn.h"
+#include "tensor/lstm.h"
 
 namespace tiny::lower {
 namespace {
@@ -51,6 +53,10 @@ Results lstm_layer(Args& a) {
   h = h.reshape({rows, width}), c = c.reshape({rows, width});
   Tensor inputs = matmul(x.reshape({steps * rows, x.size(2)}), wide(1).transpose(0, 1), acc) + (wide(3) + wide(4));
   inputs = inputs.reshape({steps, rows, 4 * width});
+  if (a.host && acc == d) {
+    Lstm made = lstm(inputs, a.tensor(2), h, c, reverse);
+    return {made.out, step_of(made.out, reverse ? 0 : steps - 1), made.last_c, made.kept};
+  }
   std::vector<Tensor> gates(steps), cells(steps), outputs(steps);
   for (int64_t k = 0; k < steps; ++k) {
     int64_t t = reverse ? steps - 1 - k : k;
@@ -63,35 +69,56 @@ Results lstm_layer(Args& a) {
   return {stacked(outputs), h.cast(d), c.cast(d), kept(gates, cells)};
 }
 
-Results lstm_layer_backward(Args& a) {
-  DType d = a.tensor(0).dtype(), acc = compute_dtype(d);
-  auto wide = [&](int i) { return a.tensor(i).cast(acc); };
-  Tensor x = wide(0), weight = wide(2), first_h = wide(5), first_c = wide(6), outputs = wide(7), one = constant(acc, 1.0);
-  int64_t steps = x.size(0), rows = x.size(1), width = first_h.size(-1);
-  bool reverse = a.flag(13);
-  Dims state{rows, width}, of_h = first_h.sizes();
-  first_h = first_h.reshape(state), first_c = first_c.reshape(state);
-  Tensor grad_h = a.has(11) ? wide(11).reshape(state) : zeros(state, acc), grad_c = a.has(12) ? wide(12).reshape(state) : zeros(state, acc);
-  Tensor grad_outputs = a.has(10) ? wide(10) : Tensor();
-  Kept forward = kept_in(a.tensor(22), steps, rows, width);
-  std::vector<Tensor> grads(steps), before(steps);
+namespace {
+
+/// Of a layer in one direction, in the type that it computes in. Without a gradient of all outputs, of the last h or of the last c these
+/// are undefined.
+struct Backward {
+  Tensor weight, first_c, kept, grad_outputs, grad_h, grad_c;
+  bool reverse;
+};
+/// The step-by-step form of what the builtin makes.
+LstmGradients gradients(const Backward& b) {
+  DType acc = b.weight.dtype();
+  Tensor one = constant(acc, 1.0);
+  int64_t rows = b.first_c.size(0), width = b.first_c.size(1), steps = b.kept.numel() / (5 * rows * width);
+  Kept forward = kept_in(b.kept, steps, rows, width);
+  auto or_zeros = [&](const Tensor& t) { return t.defined() ? t : zeros(b.first_c.sizes(), acc); };
+  Tensor grad_h = or_zeros(b.grad_h), grad_c = or_zeros(b.grad_c);
+  std::vector<Tensor> grads(steps);
   for (int64_t k = steps; k-- > 0;) {
-    int64_t t = reverse ? steps - 1 - k : k, last = reverse ? t + 1 : t - 1;
+    int64_t t = b.reverse ? steps - 1 - k : k, last = b.reverse ? t + 1 : t - 1;
     Gates g = activated(step_of(forward.gates, t), width, one);
-    Tensor c = step_of(forward.cells, t).unary(Op::TANH), earlier = k ? step_of(forward.cells, last) : first_c;
-    before[t] = k ? step_of(outputs, last) : first_h;
-    if (grad_outputs.defined()) grad_h = grad_h + step_of(grad_outputs, t);
+    Tensor c = step_of(forward.cells, t).unary(Op::TANH), earlier = k ? step_of(forward.cells, last) : b.first_c;
+    if (b.grad_outputs.defined()) grad_h = grad_h + step_of(b.grad_outputs, t);
     grad_c = grad_c + grad_h * g.o * (one - c * c);
     Tensor parts[] = {grad_c * g.c * (one - g.i) * g.i, grad_c * earlier * (one - g.f) * g.f, grad_c * g.i * (one - g.c * g.c),
                       grad_h * c * (one - g.o) * g.o};
     grads[t] = cat(parts, 1);
-    grad_h = matmul(grads[t], weight, acc), grad_c = grad_c * g.f;
+    grad_h = matmul(grads[t], b.weight, acc), grad_c = grad_c * g.f;
   }
-  Tensor all = stacked(grads).reshape({steps * rows, 4 * width}), turned = all.transpose(0, 1);
+  return {stacked(grads), grad_h, grad_c};
+}
+
+}  // namespace
+
+Results lstm_layer_backward(Args& a) {
+  DType d = a.tensor(0).dtype(), acc = compute_dtype(d);
+  auto wide = [&](int i) { return a.tensor(i).cast(acc); };
+  Tensor x = wide(0), first_h = wide(5), outputs = wide(7);
+  int64_t steps = x.size(0), rows = x.size(1), width = first_h.size(-1);
+  Dims state{rows, width}, of_h = first_h.sizes();
+  auto given = [&](int i, const Dims& sizes) { return a.has(i) ? wide(i).reshape(sizes) : Tensor(); };
+  Backward b{wide(2), wide(6).reshape(state), a.tensor(22), given(10, outputs.sizes()), given(11, state), given(12, state), a.flag(13)};
+  LstmGradients g = a.host && acc == d ? lstm_gradients(b.grad_outputs, b.grad_h, b.grad_c, b.weight, b.first_c, b.kept, b.reverse)
+                                       : gradients(b);
+  Tensor all = g.inputs.reshape({steps * rows, 4 * width}), turned = all.transpose(0, 1);
+  Tensor before[] = {first_h.reshape({1, rows, width}), outputs.slice(0, b.reverse, steps - !b.reverse)};
+  if (b.reverse) std::swap(before[0], before[1]);
   Tensor grad_x = matmul(all, wide(1), acc).reshape(x.sizes()), bias = all.sum(Dims{0}).cast(d);
   Tensor grad_inputs = matmul(turned, x.reshape({steps * rows, x.size(2)}), acc);
-  Tensor grad_states = matmul(turned, stacked(before).reshape({steps * rows, width}), acc);
-  return {grad_x.cast(d), grad_inputs.cast(d), grad_states.cast(d), bias, bias, grad_h.cast(d).reshape(of_h), grad_c.cast(d).reshape(of_h)};
+  Tensor grad_states = matmul(turned, (steps > 1 ? cat(before, 0) : before[b.reverse]).reshape({steps * rows, width}), acc);
+  return {grad_x.cast(d), grad_inputs.cast(d), grad_states.cast(d), bias, bias, g.h.cast(d).reshape(of_h), g.c.cast(d).reshape(of_h)};
 }
 
 }  // namespace tiny::lower

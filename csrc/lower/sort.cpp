@@ -73,7 +73,7 @@ Tensor median_all(Args& a, bool ignore_nan) {
   if (x.numel() == 0) return is_float(x.dtype()) ? constant(x.dtype(), __builtin_nan("")) : lowest(x.dtype());
   Args flat;
   flat.op = a.op;
-  flat.values.resize(3);
+  for (int k = 0; k < 3; ++k) flat.values.emplace_back();
   flat.values[0].kind = ArgKind::Tensor;
   flat.values[0].tensor = x.reshape({x.numel()});
   flat.values[1].kind = ArgKind::Int;

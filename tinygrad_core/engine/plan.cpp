@@ -123,6 +123,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
   plan->arena_bytes = place_temps(temps);
   for (const Lifetime& t : temps) plan->places[t.buffer] = {Plan::Home::Arena, t.offset};
 
+  std::vector<std::string> names;
   k = 0;
   size_t builtin = 0;
   auto launch = [&](Launch& l, const CompiledKernel& kernel) {
@@ -158,9 +159,10 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
         l.results = item.results;
         break;
     }
-    plan->names.push_back(item.name);
+    names.push_back(item.name);
     plan->launches.push_back(l);
   }
+  plan->names = std::make_shared<const std::vector<std::string>>(std::move(names));
   plan->kernel_count = static_cast<int>(s.items.size());
   for (const auto* list : {&kernels, &builtins})
     for (const CompiledKernel& c : *list)

@@ -64,7 +64,7 @@ struct Plan {
 
   // ---- for explain()
   std::vector<NodeSignature> nodes;
-  std::vector<std::string> names;
+  std::shared_ptr<const std::vector<std::string>> names;  // of the launches
   double flops = 0, bytes = 0;
   int kernel_count = 0;
   uint64_t last_used = 0;

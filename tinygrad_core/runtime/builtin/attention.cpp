@@ -5,13 +5,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
-#include <memory>
-#include <utility>
 
-#include "base/error.h"
 #include "runtime/builtin/builtin.h"
 #include "runtime/builtin/matrix.h"
+#include "runtime/builtin/packing.h"
 #include "runtime/builtin/vector_kernels.h"
 
 namespace tiny {
@@ -21,8 +18,6 @@ constexpr int64_t kMostElements = 256;            // of a key or value; tensor/a
 constexpr int64_t kWaveBytes = int64_t{64} << 20;
 constexpr int64_t kTasks = 32, kPartKeys = 128;   // parts of the keys: until there are so many tasks, or a part is so short
 constexpr int64_t kMostPanel = 32;
-
-int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /// One head of an operand: rows `step` elements apart.
 template <class T>
@@ -112,47 +107,6 @@ class Packer {
   const AttentionKernels<T>& k_;
 };
 
-/// Arrays one behind the other, each at a multiple of 64 bytes.
-template <class T>
-class Areas {
- public:
-  /// Offset of the next array.
-  int64_t add(int64_t elements) { return std::exchange(size_, size_ + up(elements, 64)); }
-  int64_t size() const { return size_; }
-
- private:
-  int64_t size_ = 0;
-};
-
-struct Free {
-  void operator()(void* p) const { std::free(p); }
-};
-using Memory = std::unique_ptr<void, Free>;
-
-/// Memory for packed heads: the thread's own, which stays for the next call, or `large` for more than a few waves.
-template <class T>
-T* scratch(int64_t elements, Memory& large) {
-  static thread_local Memory kept;
-  static thread_local int64_t size = 0;
-  const int64_t bytes = up(elements * static_cast<int64_t>(sizeof(T)), 64);
-  const bool keep = bytes <= 2 * kWaveBytes;
-  if (keep && bytes <= size) return static_cast<T*>(kept.get());
-  Memory& memory = keep ? kept : large;
-  if (keep) size = 0;
-  memory.reset(std::aligned_alloc(64, static_cast<size_t>(bytes)));
-  if (!memory) throw Error(ErrorKind::OutOfMemory, "no memory for the packed heads of attention");
-  if (keep) size = bytes;
-  return static_cast<T*>(memory.get());
-}
-
-/// f(i) for 0 .. n-1, on the device's threads.
-template <class F>
-void in_parallel(Device& device, int64_t n, F f) {
-  device.parallel_for(n, 1, [](void* context, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) (*static_cast<F*>(context))(i);
-  }, &f);
-}
-
 /// Calls f(first, count) for waves of heads with `elements` packed numbers each.
 template <class T, class F>
 void in_waves(int64_t heads, int64_t elements, F f) {
@@ -179,7 +133,7 @@ void forward(const AttentionKernels<T>& kernels, const Shape& s, T* out, T* log_
                 values = areas.add(s.keys * up(s.width, 4));
   in_waves<T>(s.heads_of_batch(), areas.size(), [&](int64_t first, int64_t count) {
     Memory large;
-    T* memory = scratch<T>(count * areas.size(), large);
+    T* memory = scratch<T>(count * areas.size(), 2 * kWaveBytes, large);
     in_parallel(device, count, [&](int64_t i) {
       T* to = memory + i * areas.size();
       pack.panels_of_rows(s.q(q, first + i), s.queries, s.depth, static_cast<T>(s.scale), to + queries);
@@ -225,7 +179,7 @@ void backward(const AttentionKernels<T>& kernels, const Shape& s, const Gradient
                 query_grads = areas.add(parts * query_rows * across);
   in_waves<T>(heads, areas.size(), [&](int64_t first, int64_t count) {
     Memory large;
-    T* memory = scratch<T>(count * areas.size(), large);
+    T* memory = scratch<T>(count * areas.size(), 2 * kWaveBytes, large);
     in_parallel(device, count, [&](int64_t i) {
       T* to = memory + i * areas.size();
       const Rows<const T> q = s.q(g.q, first + i), k = s.k(g.k, first + i), v = s.v(g.v, first + i), grad = s.grad(g.grad, first + i),

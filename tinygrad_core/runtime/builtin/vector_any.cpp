@@ -1,11 +1,13 @@
 // Vectors of 16 bytes, on any processor; and the choice among the sets.
 #include "runtime/builtin/vector_attention.h"
 #include "runtime/builtin/vector_loops.h"
+#include "runtime/builtin/vector_lstm.h"
 
 namespace tiny {
 
 const VectorKernelSet kKernelsAny = {kernels_of<float, 16, 2, 4>(), kernels_of<double, 16, 2, 4>(),
-                                    Attention<float, 16>::kernels(), Attention<double, 16>::kernels()};
+                                    Attention<float, 16>::kernels(), Attention<double, 16>::kernels(),
+                                    Lstm<float, 16>::kernels(), Lstm<double, 16>::kernels()};
 
 namespace {
 
@@ -37,6 +39,17 @@ const AttentionKernels<float>& attention_kernels() {
 template <>
 const AttentionKernels<double>& attention_kernels() {
   static const AttentionKernels<double>& k = best_kernels().attention_f64;
+  return k;
+}
+
+template <>
+const LstmKernels<float>& lstm_kernels() {
+  static const LstmKernels<float>& k = best_kernels().lstm_f32;
+  return k;
+}
+template <>
+const LstmKernels<double>& lstm_kernels() {
+  static const LstmKernels<double>& k = best_kernels().lstm_f64;
   return k;
 }
 

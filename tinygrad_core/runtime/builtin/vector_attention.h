@@ -6,15 +6,16 @@
 // Source of the algorithm: T. Dao et al., FlashAttention (2022), algorithms 1 and 4; M. Milakov, N. Gimelshein, Online normalizer
 // calculation for softmax (2018).
 #pragma once
-#include "runtime/builtin/vector_loops.h"
+#include "runtime/builtin/vector_math.h"
 
 namespace tiny {
 namespace {
 
 template <class T, int Bytes>
 struct Attention {
-  typedef typename Vector<T, Bytes>::Aligned V;
-  typedef decltype(V{} < V{}) Bits;               // integers of the lanes' size
+  typedef VectorMath<T, Bytes> Math;
+  typedef typename Math::V V;
+  typedef typename Math::Bits Bits;
   static constexpr int kLanes = Vector<T, Bytes>::lanes, kVectors = 2, kPanel = kVectors * kLanes;
   static constexpr int kWidest = Bytes >= 64 ? 12 : 4;  // members of a group: as many accumulators as there are registers
   static constexpr int64_t kKeys = 96, kQueries = 48;   // of a block: what is made of it stays in the first cache
@@ -24,25 +25,9 @@ struct Attention {
 
   static auto& at(T* p) { return tiny::at<T, Bytes>(p); }
   static const auto& at(const T* p) { return tiny::at<T, Bytes>(p); }
-  static V all(T x) { return x - V{}; }
-  static V select(Bits c, V a, V b) { return c ? a : b; }
-
-  /// exp of numbers up to 80: 2^n times the Taylor series of what is left, within 1 ulp. What would be subnormal is 0; NaN stays.
-  static V exp(V x) {
-    constexpr bool kSingle = sizeof(T) == 4;
-    constexpr T kLog2e = 1.44269504088896340736, kHigh = kSingle ? 0.693359375 : 0x1.62e42feep-1,
-                kLow = kSingle ? -2.12194440054690583e-4 : 1.90821492927058770002e-10, kRound = kSingle ? 0x1.8p23 : 0x1.8p52,
-                kLeast = kSingle ? -87.3 : -708.3;
-    constexpr int kDegree = kSingle ? 7 : 13, kBias = kSingle ? 127 : 1023, kShift = kSingle ? 23 : 52;
-    V shifted = x * kLog2e + kRound, n = shifted - kRound;
-    V r = (x - n * kHigh) - n * kLow;
-    T factor = 1;
-    for (int k = 2; k <= kDegree; ++k) factor /= static_cast<T>(k);
-    V sum = all(factor);
-    for (int k = kDegree; k > 0; --k) factor *= static_cast<T>(k), sum = sum * r + factor;
-    Bits power = reinterpret_cast<Bits>(shifted) - reinterpret_cast<Bits>(all(kRound)) + kBias;
-    return select(x < kLeast, V{}, sum * reinterpret_cast<V>(power << kShift));
-  }
+  static V all(T x) { return Math::all(x); }
+  static V select(Bits c, V a, V b) { return Math::select(c, a, b); }
+  static V exp(V x) { return Math::exp(x); }
 
   /// c[j] (+)= the sum over p of panel[p] * b[p * Step + j * Apart], for j < Count.
   template <int Count, int Step, int Apart, bool Add>

@@ -57,11 +57,43 @@ struct AttentionKernels {
   void (*backward)(const AttentionHead<T>& h, int64_t first, const AttentionKeys<T>& k, T* key_grad, T* value_grad, T* query_grad);
 };
 
+/// A time step of an LSTM's layer. Arrays of the batch's rows by 4 * `width`: the gates i, f, g, o; by `width`: states.
+template <class T>
+struct LstmStep {
+  int64_t width;
+  const T* weights;              // for each group of `lanes` units and each unit before: the four gates' lanes, 0 where no unit is
+  const T *inputs, *h_before, *c_before;
+  T *gates, *h, *c;              // gates: activated
+};
+/// The same backwards. Without `grads` the step is the one before the first, and only grad_h_before is made.
+template <class T>
+struct LstmBackStep {
+  int64_t width;
+  const T* weights;              // for each panel of groups and each of the 4 * width gates: its units' lanes
+  const T* grads_after;          // of the gates of the step after this one; null: none
+  const T *grad_h, *grad_out;    // added to the gradient of h; null: nothing
+  const T *gates, *c, *c_before;
+  T *grad_c, *grads, *grad_h_before;
+};
+struct LstmPart {
+  int64_t row, row_end, group, group_end;
+};
+
+template <class T>
+struct LstmKernels {
+  int lanes;                          // units of a group
+  int (*panel)(int64_t groups_left);  // groups of the next panel
+  void (*forward)(const LstmStep<T>& s, LstmPart part);
+  void (*backward)(const LstmBackStep<T>& s, LstmPart part);
+};
+
 struct VectorKernelSet {
   VectorKernels<float> f32;
   VectorKernels<double> f64;
   AttentionKernels<float> attention_f32;
   AttentionKernels<double> attention_f64;
+  LstmKernels<float> lstm_f32;
+  LstmKernels<double> lstm_f64;
 };
 
 extern const VectorKernelSet kKernelsAny;
@@ -74,5 +106,7 @@ template <class T>
 const VectorKernels<T>& vector_kernels();
 template <class T>
 const AttentionKernels<T>& attention_kernels();
+template <class T>
+const LstmKernels<T>& lstm_kernels();
 
 }  // namespace tiny

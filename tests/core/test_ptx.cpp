@@ -110,6 +110,25 @@ TEST_F(Ptx, RowsInSharedMemory) {
   EXPECT_TRUE(contains(ptx, "div.rn.f32")) << "division is correctly rounded:\n" << ptx;
 }
 
+/// out[image, channel, pixel] = x * w[channel], of bf16.
+TEST_F(Ptx, LanesLieAlongWhatMostElementsAreIn) {
+  AstBuilder b;
+  U x = b.param(DType::bf16, 16 * 64 * 3136), out = b.param(DType::bf16, 16 * 64 * 3136);
+  U w = b.param(DType::f32, 64), v = b.param(DType::f32, 64);
+  U n = range(16, 0, Axis::Global), c = range(64, 1, Axis::Global), p = range(3136, 2, Axis::Global), at = (n * 64 + c) * 3136 + p;
+  U value = cast(b.load(x, at), DType::f32) * b.load(w, c) + b.load(v, c);
+  std::string ptx = ptx_of(b.sink({b.store(out, at, cast(value, DType::bf16))}), "by_channel");
+  EXPECT_TRUE(contains(ptx, "ld.global.v4") && contains(ptx, "st.global.v4")) << ptx;
+}
+
+TEST_F(Ptx, TransposesReadAlongLanesAndWriteVectors) {
+  AstBuilder b;
+  U x = b.param(DType::bf16, 16 * 64 * 3136), out = b.param(DType::bf16, 16 * 64 * 3136);
+  U n = range(16, 0, Axis::Global), p = range(3136, 1, Axis::Global), c = range(64, 2, Axis::Global);
+  std::string ptx = ptx_of(b.sink({b.store(out, (n * 3136 + p) * 64 + c, b.load(x, (n * 64 + c) * 3136 + p))}), "channels_last");
+  EXPECT_TRUE(contains(ptx, "ld.global.b16") && contains(ptx, "st.global.v4")) << ptx;
+}
+
 /// The product of two matrices of `size` squared in `d`, sums in f32.
 std::string product_ptx(DType d, int64_t size, int tensor_cores, const std::string& name) {
   Caps caps = hopper();

@@ -314,7 +314,8 @@ TEST(PtxAttention, OperandsAreTakenFromWhereTheyLie) {
     EXPECT_TRUE(out.head == width && out.row == heads * width);
   }
   for (int64_t wide : {width, 2 * width, int64_t{256}}) {
-    Tensor q = e.leaf(Value(DType::bf16, rows * width), {1, 1, rows, width}), v = e.leaf(Value(DType::bf16, rows * wide), {1, 1, rows, wide});
+    Tensor q = e.leaf(Value(DType::bf16, rows * width), {1, 1, rows, width});
+    Tensor v = e.leaf(Value(DType::bf16, rows * wide), {1, 1, rows, wide});
     Attention made = attention_on_cores(q, q, v, {}, 1);
     EXPECT_EQ(made.out.sizes(), v.sizes());
     AttentionGradients g = attention_gradients_on_cores(v, q, q, v, made, {}, 1);

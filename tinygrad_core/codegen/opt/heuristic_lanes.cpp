@@ -34,7 +34,7 @@ class Lanes {
   Lanes(Splitter& splitter, Analysis& a, const Caps& caps)
       : splitter_(splitter), a_(a), caps_(caps), most_lanes_(std::max<int64_t>(1, std::min(caps.max_local, kMostLanes))) {
     for (size_t r = 0; r < a_.loops.size(); ++r)
-      if (a_.loops[r].global) rows_ *= a_.loops[r].extent;
+      if (a_.loops[r].global) rows_ *= a_.loops[r].extent, ++axes_;
     holds_array_ = std::any_of(a_.loops.begin(), a_.loops.end(), [](const LoopFacts& l) { return l.holds_array; });
   }
 
@@ -227,15 +227,49 @@ class Lanes {
 
   // ---- lanes along Global axes
 
+  /// The Global axis along which most elements are written, or read, side by side; none: loops.size().
+  size_t axis_of(bool stores) {
+    size_t best = a_.loops.size();
+    double most = 0;
+    for (size_t r = 0; r < a_.loops.size(); ++r) {
+      double n = 0;
+      for (UOp* u : a_.accesses)
+        if (a_.loops[r].global && u->is(Op::STORE) == stores && a_.access_stride(u, r, 2) == 1) n += a_.turns(u);
+      if (n > 0 && n >= most) most = n, best = r;
+    }
+    return best;
+  }
+
+  /// What is read along one axis and written along another: lanes lie along the first, and each writes a vector along the second.
+  bool transpose() {
+    const size_t from = axis_of(false), to = axis_of(true), none = a_.loops.size();
+    if (from == to || from == none || to == none || a_.loops.size() != axes_) return false;
+    int64_t widest = 1;
+    for (UOp* u : a_.accesses) {
+      const int64_t stride = a_.access_stride(u, to, 2);
+      if (!u->is(Op::STORE) && a_.turns(u) >= static_cast<double>(rows_) && (stride == 0 || stride == 1)) return false;
+      if (u->is(Op::STORE)) widest = std::max(widest, itemsize(u->src[0]->dtype));
+    }
+    const int64_t v = std::min(kMostElements, kAccess / widest), wanted = std::min(kLanes, most_lanes_);
+    if (a_.loops[to].extent % v || a_.loops[from].extent < kWarp / 2 || rows_ / v < caps_.threads * kEnoughLanes / 4) return false;
+    splitter_.vectors(a_.loops[to].range, v);
+    splitter_.lanes(a_.loops[from].range, wanted, RangeNumbers::kInnermost);
+    TINY_LOG(3, pass, "options: lanes along the axis that is read, {} elements of the one that is written", v);
+    return true;
+  }
+
   void lanes_of_axes() {
     if (holds_array_) return;  // one array a workgroup: it is one lane
+    if (transpose()) return;
     std::vector<size_t> axes;  // from the contiguous one outwards
-    int64_t most = -1;
+    double most = -1;
     size_t best = a_.loops.size();
     for (size_t r = 0; r < a_.loops.size(); ++r) {
       if (!a_.loops[r].global) continue;
       axes.insert(axes.begin(), r);
-      int64_t contiguous = std::count_if(a_.accesses.begin(), a_.accesses.end(), [&](UOp* u) { return a_.access_stride(u, r, 2) == 1; });
+      double contiguous = 0;  // elements read or written so: rows of numbers that many elements share count little
+      for (UOp* u : a_.accesses)
+        if (a_.access_stride(u, r, 2) == 1) contiguous += a_.turns(u);
       if (contiguous >= most) most = contiguous, best = r;
     }
     if (axes.empty()) return;
@@ -259,6 +293,7 @@ class Lanes {
   const Caps& caps_;
   const int64_t most_lanes_;
   int64_t rows_ = 1, longest_ = 0;  // elements of all Global axes, and of a loop
+  size_t axes_ = 0;                 // Global ones
   bool holds_array_ = false;
   std::vector<Shared> shared_;
 };

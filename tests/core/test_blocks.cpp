@@ -148,6 +148,24 @@ TEST(Blocks, CopiesRunAhead) {
   EXPECT_EQ(count(lower_kernel(t.sink(), caps, "kernel"), Op::COPY), 0);
 }
 
+TEST(Blocks, ABarrierStandsBetweenProductsAndWhatTakesTheirPlace) {
+  for (int64_t depth : {64, 128})
+    for (int generation : {80, 90}) {
+      AstBuilder t;
+      build(t, {64, 64, depth, 1, bf16, f32});
+      Program p = lower_kernel(t.sink(), with_tensor_cores(generation), "kernel");
+      bool block = false, barrier = false;
+      for (UOp* u : p.linear) {
+        if (u->is(Op::BLOCK)) block = true;
+        if (block && u->is(Op::BARRIER)) barrier = true;
+        UOp* array = u->is(Op::STORE) ? u->src[0]->src[0] : nullptr;
+        while (array && array->is(Op::AFTER)) array = array->src[0];
+        if (block && array && array->is(Op::LOCAL)) EXPECT_TRUE(barrier) << "sums take the place of tiles, " << depth << " terms";
+      }
+      EXPECT_TRUE(block);
+    }
+}
+
 /// sum over y, x, c of in[y + oy, x + ox, c] * weight[o, y, x, c], as a convolution has it.
 TEST(Blocks, SeveralRangesOnEachSide) {
   constexpr int64_t size = 6, channels = 16, out_channels = 20;

@@ -56,6 +56,8 @@ class Stager {
     for (size_t i = 0; i < begin_; ++i) put(in_[i]);
     first_copies();
     loop(tiles);
+    // Where the loop stores nothing itself, having one turn, nobody has put a BARRIER between its reads and what comes into their place.
+    if (end_ + 1 == in_.size() || !in_[end_ + 1]->is(Op::BARRIER)) effect(Op::BARRIER);
     for (size_t i = end_ + 1; i < in_.size(); ++i) put_renewed(in_[i]);
     return std::move(out_);
   }

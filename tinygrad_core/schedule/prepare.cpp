@@ -14,7 +14,7 @@ constexpr int64_t kStages = 64;             // the same on every machine: result
 
 // GPUs: workgroups for each multiprocessor that stages are to make, and the least that one of them should sum.
 constexpr int64_t kGroupsOfDevice = 4, kLeastOfRow = 16384, kLeastAcross = 256, kLeastTerms = 128;
-constexpr int64_t kColumnsOfGroup = 256, kResultsOfBlock = 4096;
+constexpr int64_t kColumnsOfGroup = 256, kResultsOfBlock = 4096, kSharedLoop = 2048;
 
 /// A divisor of n near kStages, 0 if there is none worth it.
 int64_t stage_count(int64_t n) {
@@ -132,8 +132,12 @@ int64_t stages_of_groups(const Work& w, int src, int64_t rows, int64_t cols, con
   const bool product = is_contraction(w, src);
   const Walked walked = walked_by(w, src, cols);
   const bool across = walked.apart > 0 && walked.side_by_side <= walked.apart;
-  const int64_t groups = std::max<int64_t>(1, product ? rows / kResultsOfBlock : across ? rows / kColumnsOfGroup : rows);
-  const int64_t least = product ? kLeastTerms : across ? kLeastAcross : kLeastOfRow;
+  // The lanes of a workgroup share the innermost loop of a row: where it is short they are few, and as much work takes more workgroups.
+  int64_t loop = kSharedLoop;
+  for (int64_t b : walked.breaks) loop = std::min(loop, b);
+  const int64_t whole = product ? rows / kResultsOfBlock : across ? rows / kColumnsOfGroup : rows * loop / kSharedLoop;
+  const int64_t groups = std::max<int64_t>(1, whole);
+  const int64_t least = product ? kLeastTerms : across ? kLeastAcross : kLeastOfRow * loop / kSharedLoop;
   const int64_t wanted = std::min((kGroupsOfDevice * caps.threads + groups - 1) / groups, cols / least);
   if (wanted < 2 || groups >= 2 * caps.threads) return 0;
   for (int64_t s = wanted; s <= std::min(4 * wanted, cols / 2); ++s)

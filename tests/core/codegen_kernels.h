@@ -1,5 +1,6 @@
 // Kernel ASTs written by hand, and running them through the code generator and the interpreter.
 #pragma once
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -80,8 +81,8 @@ struct Lowered {
   std::vector<KernelBuffer> buffers;
 };
 
-inline Lowered lower_and_run(const AstBuilder& k, const Caps& caps, int flags = 0) {
-  Lowered out{lower_kernel(k.sink(), caps, "kernel", flags), k.buffers};
+inline Lowered lower_and_run(const AstBuilder& k, const Caps& caps, int flags = 0, int choice = 0) {
+  Lowered out{lower_kernel(k.sink(), caps, "kernel", flags, choice), k.buffers};
   std::vector<void*> pointers;
   for (KernelBuffer& b : out.buffers) pointers.push_back(b.bytes.data());
   Interpreter(out.program.info, out.program.linear).run(pointers.data(), nullptr);
@@ -104,7 +105,8 @@ inline void expect_same(const std::vector<KernelBuffer>& got, const std::vector<
     }
 }
 
-/// Every target and the unoptimised kernel against the meaning of the AST. Returns the optimised programs' AVX2 form.
+/// Every target, the unoptimised kernel, and some of the ways to split its axes that a search would try, against the meaning of the AST.
+/// Returns the optimised programs' AVX2 form.
 inline Program check_kernel(const AstBuilder& k, double tolerance = 1e-5) {
   EXPECT_EQ(verify_kernel(k.sink()), "");
   std::vector<KernelBuffer> want = k.buffers;
@@ -116,6 +118,12 @@ inline Program check_kernel(const AstBuilder& k, double tolerance = 1e-5) {
     Lowered l = lower_and_run(k, row.caps, row.flags);
     EXPECT_EQ(verify_program(l.program.linear), "") << row.name;
     expect_same(l.buffers, want, tolerance, row.name);
+    for (int choice : {1, 2, 4, l.program.choices / 2, l.program.choices - 1})
+      if (choice > 0 && choice < l.program.choices && !::testing::Test::HasFatalFailure()) {
+        Lowered other = lower_and_run(k, row.caps, row.flags, choice);
+        EXPECT_EQ(verify_program(other.program.linear), "") << row.name;
+        expect_same(other.buffers, want, tolerance, fmt::format("{}, choice {}", row.name, choice));
+      }
     if (std::string(row.name) == "avx2") out = std::move(l.program);
     if (::testing::Test::HasFatalFailure()) {
       ADD_FAILURE() << row.name << " of\n" << print(k.sink());

@@ -55,6 +55,7 @@ struct Program {
   ProgramInfo info;
   std::vector<UOp*> linear;      // in the arena of the sink
   std::string text;              // instead: in the target's own language, of a kernel that was not made from a loop nest
+  int choices = 1;               // ways in which the heuristics could have split its axes
 };
 
 /// Kernel AST, the contract between schedule and codegen (spec.h verifies it):
@@ -72,9 +73,10 @@ struct Program {
 ///   number even if PARAMs before it are not used; without that, it is the one after the PARAMs in use.
 ///
 /// Runs: heuristics (opt/), expansion of Upcast, Unroll and Vector axes, simplification, decomposition, linearisation.
-/// `sink` lives in the current arena. `flags`: 0, or kNoOptions to skip the heuristics (the unoptimised kernel, for tests).
+/// `sink` lives in the current arena. `flags`: 0, or kNoOptions to skip the heuristics (the unoptimised kernel, for tests). `choice`: which
+/// of the ways to split its axes, in the order in which the heuristics expect them to be good; 0 is what they would take.
 inline constexpr int kNoOptions = 1;
-Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags = 0);
+Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags = 0, int choice = 0);
 
 /// A name for people: what a kernel does and its size, "r_512_2048" style. Not unique.
 std::string kernel_name(UOp* sink);

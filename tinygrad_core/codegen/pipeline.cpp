@@ -10,7 +10,6 @@
 #include "codegen/estimate.h"
 #include "codegen/linearize.h"
 #include "codegen/lower.h"
-#include "codegen/opt/options.h"
 #include "codegen/stages.h"
 #include "uop/spec.h"
 #include "uop/symbolic.h"
@@ -21,7 +20,7 @@ namespace {
 namespace pass {
 UOp* simplify_ast(UOp* sink, PassContext&) { return simplify(sink); }
 UOp* estimate_cost(UOp* sink, PassContext& c) { return estimate(sink, c.info), sink; }
-UOp* choose_options(UOp* sink, PassContext& c) { return apply_options(sink, c.caps, c.flags); }
+UOp* choose_options(UOp* sink, PassContext& c) { return apply_options(sink, c.caps, c.flags, c.choice); }
 UOp* lower_checks(UOp* sink, PassContext& c) { return tiny::lower_checks(sink, c.record); }
 UOp* lower_folds(UOp* sink, PassContext& c) { return tiny::lower_folds(sink, c.caps); }
 UOp* transpose_blocks(UOp* sink, PassContext&) { return transpose_stores(transpose_loads(turn_forwards(sink))); }
@@ -133,12 +132,12 @@ void expect_valid(const std::string& fault, const ProgramInfo& info, const char*
 
 }  // namespace
 
-Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags) {
+Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags, int choice) {
   Program p;
   p.info.name = std::move(name);
   int64_t spec = env_int(Env::TINY_SPEC);
   if (spec >= 1) expect_valid(verify_kernel(sink), p.info, "the scheduler");
-  PassContext context{caps, flags, &p.info, take_record(&sink)};
+  PassContext context{caps, flags, &p.info, take_record(&sink), {choice}};
   for (const PassRow& row : kPasses) {
     auto begin = std::chrono::steady_clock::now();
     sink = row.run(sink, context);
@@ -146,6 +145,7 @@ Program lower_kernel(UOp* sink, const Caps& caps, std::string name, int flags) {
     TINY_LOG(6, graph, "{} after {}:\n{}", p.info.name, row.name, print(sink));
     if (spec >= 2) expect_valid(verify_nodes(sink), p.info, row.name);
   }
+  p.choices = context.choice.count;
   auto begin = std::chrono::steady_clock::now();
   p.linear = stage_copies(linearize(sink, local_lanes(toposort({&sink, 1}))), caps);
   describe(p.linear, &p.info);

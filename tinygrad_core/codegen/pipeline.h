@@ -1,6 +1,7 @@
 // The passes of the code generator, one after another.
 #pragma once
 #include "codegen/codegen.h"
+#include "codegen/opt/options.h"
 
 namespace tiny {
 
@@ -10,6 +11,7 @@ struct PassContext {
   int flags;
   ProgramInfo* info;
   int64_t record;  // PARAM number of the error record
+  Choice choice;
 };
 
 using Pass = UOp* (*)(UOp* sink, PassContext& context);

@@ -1,18 +1,8 @@
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <exception>
-#include <functional>
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
-#include <system_error>
-#include <thread>
 #include <unordered_dense/unordered_dense.h>
-
-#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -20,35 +10,12 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "codegen/symbolic_kernel.h"
+#include "engine/jobs.h"
 #include "engine/plan.h"
+#include "engine/search.h"
 #include "runtime/open.h"
 
 namespace tiny {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-/// A line on a terminal that shows how far a long compilation is; nothing elsewhere.
-class Progress {
- public:
-  explicit Progress(size_t total) : total_(total), tty_(isatty(2)) {}
-  void show(size_t done) {
-    if (!tty_ || Clock::now() - start_ < std::chrono::seconds(2)) return;
-    std::fprintf(stderr, "\rtiny: compiling kernels, %zu of %zu ", done, total_);
-    shown_ = true;
-  }
-  ~Progress() {
-    if (shown_) std::fprintf(stderr, "\r\033[K");
-  }
-
- private:
-  size_t total_;
-  bool tty_, shown_ = false;
-  Clock::time_point start_ = Clock::now();
-};
-
-}  // namespace
-
 struct KernelCache::Impl {
   using Numbers = std::vector<KernelNumbers::Number>;
   struct Symbolic {
@@ -121,45 +88,6 @@ struct Job {
   std::string fault;  // of a symbolic kernel
 };
 
-/// Runs work(k) for each job k on several threads; rethrows the first fault.
-void run_jobs(size_t count, size_t threads, const std::function<void(size_t)>& work_on) {
-  Progress progress(count);
-  std::atomic<size_t> next{0}, done{0};
-  std::exception_ptr fault;
-  std::mutex fault_mutex;
-  auto work = [&] {
-    for (size_t k; (k = next.fetch_add(1)) < count;) {
-      try {
-        work_on(k);
-      } catch (...) {
-        std::lock_guard lock(fault_mutex);
-        if (!fault) fault = std::current_exception();
-      }
-      done.fetch_add(1);
-    }
-  };
-  std::vector<std::thread> helpers;
-  auto help = [&] {
-    try {
-      helpers.emplace_back(work);
-      return true;
-    } catch (const std::system_error&) {  // the system has no threads left: those that run do it
-      return false;
-    }
-  };
-  for (size_t t = 1; t < std::min(threads, count); ++t) help();
-  if (helpers.empty() || count < 4 || !help()) {
-    work();
-  } else {
-    while (done.load() < count) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      progress.show(done.load());
-    }
-  }
-  for (std::thread& t : helpers) t.join();
-  if (fault) std::rethrow_exception(fault);
-}
-
 }  // namespace
 
 KernelCache::KernelCache(Device& device) : device_(device), impl_(std::make_shared<Impl>()) {}
@@ -227,7 +155,7 @@ std::vector<CompiledKernel> KernelCache::get(const std::vector<const ScheduledIt
   if (!jobs.empty()) {
     size_t threads = static_cast<size_t>(env_int(Env::TINY_COMPILE_JOBS));
     if (threads == 0) threads = static_cast<size_t>(device_.caps().threads);
-    run_jobs(jobs.size(), threads, [&](size_t k) {
+    run_jobs("compiling", jobs.size(), threads, [&](size_t k) {
       Job& job = *jobs[k];
       IrScope scope(*job.arena);
       try {
@@ -238,6 +166,11 @@ std::vector<CompiledKernel> KernelCache::get(const std::vector<const ScheduledIt
         job.fault = e.what();
       }
     });
+    if (const int64_t ways = plain ? 0 : env_int(Env::TINY_BEAM); ways > 0)
+      run_jobs("searching", jobs.size(), 1, [&](size_t k) {  // one at a time: they are timed
+        Job& job = *jobs[k];
+        if (!job.symbolic) job.result = search_kernel(device_, job.key, job.sink, job.name, std::move(job.result), ways, threads);
+      });
     bool again = false;
     std::unique_lock lock(impl_->mutex);
     for (auto& job : jobs) {
@@ -282,7 +215,7 @@ std::vector<CompiledKernel> KernelCache::builtins(const std::vector<const Schedu
   }
   *compiled += static_cast<int>(jobs.size());
   std::vector<std::shared_ptr<Executable>> executables(jobs.size());
-  run_jobs(jobs.size(), jobs.size(), [&](size_t j) {
+  run_jobs("compiling", jobs.size(), jobs.size(), [&](size_t j) {
     const Program& p = jobs[j].program;
     executables[j] = compile_cached(device_, hash128(p.info.name), [&] { return p; });
     executables[j]->info = p.info;  // what lies on the disk may be of another size

@@ -141,6 +141,15 @@ std::unique_ptr<Executable> compile_cached(Device& device, const Hash128& key, c
   return device.load(made.info, made.binary);
 }
 
+std::optional<std::string> cached_text(Device& device, const Hash128& key) {
+  std::shared_ptr<DiskStore> disk = store();
+  return disk ? disk->get(compile_cache_key(device, key)) : std::nullopt;
+}
+
+void cache_text(Device& device, const Hash128& key, const std::string& text) {
+  if (std::shared_ptr<DiskStore> disk = store()) disk->put(compile_cache_key(device, key), text);
+}
+
 std::shared_mutex& compiling() {
   static auto* m = new std::shared_mutex;
   return *m;

@@ -1,5 +1,6 @@
 // The functions of device.def. A device lives until the process ends. `ordinal` tells devices of one kind apart: TINY_DEVICE=CUDA:1.
 #pragma once
+#include <optional>
 #include <shared_mutex>
 
 #include "runtime/device.h"
@@ -13,6 +14,10 @@ Device* make_cuda_device(int index, int ordinal);
 
 /// Name of a kernel's entry in the disk cache.
 Hash128 compile_cache_key(Device& device, const Hash128& kernel);
+
+/// A short text about a kernel in the disk cache, such as what a search found; nothing if there is none.
+std::optional<std::string> cached_text(Device& device, const Hash128& key);
+void cache_text(Device& device, const Hash128& key, const std::string& text);
 
 /// While kernels compile on other threads there is no fork: the child would inherit their locks. Take it after the graph lock, which is
 /// not taken meanwhile.

@@ -111,6 +111,8 @@ int64_t Analysis::lanes(size_t r, const Caps& caps) {
 int64_t Analysis::find_lanes(size_t r, const Caps& caps) {
   const LoopFacts& l = loops[r];
   if (l.sequential || l.holds_array || caps.vector_bytes == 0) return 1;
+  for (const LoopFacts& inner : loops)  // lanes would have loops of different lengths
+    if (nest.loops(inner.range->src[0]).has(r)) return 1;
   int64_t widest = 1;
   for (UOp* u : nest.nodes) {
     if (!nest.loops(u->is(Op::FOLD) ? u->src[0] : u).has(r)) continue;

@@ -16,31 +16,38 @@ constexpr double kScatter = 2;          // a lane stored by itself
 constexpr double kRowStart = 7;         // first touch of a row of an operand: address translation, no prefetch
 
 struct Tile {
-  double cost = 1e300;       // cycles for an element of m x n x k
+  double cost = 0;           // cycles for an element of m x n x k
   size_t vector = 0, copies = 0;  // ranges: made vectors; copied
+  size_t columns = 0;             // the second copied range of a tile over k
   int64_t vectors = 1, rows = 1;  // of a tile
   int64_t lanes = 1;
 };
+constexpr size_t kTiles = 64;  // that a search may try
 
 class Contract {
  public:
   Contract(Splitter& splitter, Analysis& a, const Caps& caps) : splitter_(splitter), a_(a), caps_(caps) {}
 
-  bool run() {
+  bool run(Choice& choice) {
     if (caps_.vector_bytes == 0) return false;
     found_ = find_contractions(a_);
     if (found_.empty()) return false;
     for (const Contraction& c : found_) columns_ = std::max(columns_, c.columns);
-    Tile best;
     for (const Contraction& c : found_)
       for (int side : {1, 0})
         for (size_t v : c.own[side])
-          for (size_t w : c.own[1 - side]) consider_rows(c, side, v, w, &best);
+          for (size_t w : c.own[1 - side]) consider_rows(c, side, v, w);
     for (const Contraction& c : found_)
       for (size_t m : c.own[0])
         for (size_t n : c.own[1])
-          for (size_t k = 0; k < a_.loops.size(); ++k) consider_columns(c, m, n, k, &best);
-    if (best.cost > 1e200) return false;
+          for (size_t k = 0; k < a_.loops.size(); ++k) consider_columns(c, m, n, k);
+    if (tiles_.empty()) return false;
+    auto best_tile = tiles_.begin();
+    for (auto t = tiles_.begin(); t != tiles_.end(); ++t)
+      if (t->cost < best_tile->cost * 0.999) best_tile = t;  // of equals, the first
+    std::rotate(tiles_.begin(), best_tile, best_tile + 1);
+    std::stable_sort(tiles_.begin() + 1, tiles_.end(), [](const Tile& x, const Tile& y) { return x.cost < y.cost; });
+    const Tile best = tiles_[choice.of(std::min(tiles_.size(), kTiles))];
     TINY_LOG(3, pass, "options: tile of {} x {} vectors of {}, {:.3f} cycles for each product", best.rows, best.vectors, best.lanes,
              best.cost);
     if (a_.loops[best.vector].global) {
@@ -74,7 +81,7 @@ class Contract {
   }
 
   /// Vectors along v, which its operand has side by side; copies along w, of which the other operand's elements are broadcast.
-  void consider_rows(const Contraction& c, int side, size_t v, size_t w, Tile* best) {
+  void consider_rows(const Contraction& c, int side, size_t v, size_t w) {
     int64_t lanes = lanes_of(c), n = a_.loops[v].extent, m = a_.loops[w].extent;
     while (lanes > 1 && lanes > n) lanes /= 2;
     if (lanes == 1 || !is_contiguous(a_, c.operand[side], v, lanes)) return;
@@ -90,12 +97,12 @@ class Contract {
             cycles += (tile_cycles(high, std::max<int64_t>(1, size / lanes)) * static_cast<double>(times) + kRowStart) *
                       static_cast<double>(turns);
         double cost = cycles / static_cast<double>(n * m) + store / columns_;
-        if (cost < best->cost * 0.999) *best = {cost, v, w, vectors, rows, lanes};
+        tiles_.push_back({cost, v, w, 0, vectors, rows, lanes});
       }
   }
 
   /// Vectors along k, contiguous in both operands: the lanes are added up at the end. rows x vectors elements at once.
-  void consider_columns(const Contraction& c, size_t m, size_t n, size_t k, Tile* best) {
+  void consider_columns(const Contraction& c, size_t m, size_t n, size_t k) {
     const LoopFacts& l = a_.loops[k];
     int64_t lanes = lanes_of(c);
     if (l.global || l.extent < 2 * lanes) return;
@@ -109,7 +116,7 @@ class Contract {
           for (auto [high, times_m] : parts(rows_max, {rows, rows_max % rows}))
             cycles += tile_cycles(high, wide) * static_cast<double>(times_n * times_m);
         double cost = cycles * turns / static_cast<double>(vectors_max * rows_max) + (static_cast<double>(lanes) + 1) / columns_;
-        if (cost < best->cost * 0.999) *best = {cost, k, m, vectors, rows, lanes}, columns_range_ = n;
+        tiles_.push_back({cost, k, m, n, vectors, rows, lanes});
       }
   }
 
@@ -148,7 +155,7 @@ class Contract {
   }
 
   void apply_columns_tile(const Tile& t) {
-    size_t n = columns_range_;
+    const size_t n = t.columns;
     std::vector<AxisPlan> plans{{a_.loops[t.vector].range, {Segment{1, t.lanes}}},
                                 {a_.loops[t.copies].range, row_segments(t.copies, t.rows)},
                                 {a_.loops[n].range, row_segments(n, t.vectors)}};
@@ -160,12 +167,14 @@ class Contract {
   Analysis& a_;
   const Caps& caps_;
   std::vector<Contraction> found_;
-  double columns_ = 1;          // of the sum
-  size_t columns_range_ = 0;    // the second copied range of the best tile over k
+  std::vector<Tile> tiles_;
+  double columns_ = 1;  // of the sum
 };
 
 }  // namespace
 
-bool apply_contraction(Splitter& splitter, Analysis& a, const Caps& caps) { return Contract(splitter, a, caps).run(); }
+bool apply_contraction(Splitter& splitter, Analysis& a, const Caps& caps, Choice& choice) {
+  return Contract(splitter, a, caps).run(choice);
+}
 
 }  // namespace tiny

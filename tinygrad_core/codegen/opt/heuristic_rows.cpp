@@ -9,6 +9,7 @@ namespace tiny {
 namespace {
 
 constexpr int64_t kAccumulators = 8;   // additions in flight: latency 4 on two ports
+constexpr double kLongBody = 120;      // several functions, each waiting for the one before: more than a processor looks ahead
 constexpr int64_t kTile = 16;          // elements of a second contiguous axis: a cache line of 4-byte elements
 constexpr int64_t kMaxBody = 2000;     // nodes of all copies of a body
 constexpr size_t kMaxKernel = 4000;    // nodes of all bodies: the target's compiler takes time for each
@@ -17,8 +18,9 @@ class Rows {
  public:
   Rows(Splitter& splitter, Analysis& a, const Caps& caps) : splitter_(splitter), a_(a), caps_(caps) {}
 
-  void run() {
+  void run(Choice& choice) {
     choose_vectors();
+    take(choice);
     for (size_t v : vectors_) plan_vector(v);
     plan_blocks();
     for (size_t r = 0; r < a_.loops.size(); ++r)
@@ -48,11 +50,11 @@ class Rows {
 
   /// Either one Global range for the whole kernel, or in each innermost loop (or the best loop around it) that loop's own range.
   void choose_vectors() {
-    const double scalar = cost_ = a_.cost_with({}, caps_);
+    const double scalar = a_.cost_with({}, caps_);
+    ways_.push_back({{}, scalar});
     auto consider = [this](std::vector<size_t> v) {
-      if (v.empty()) return;
-      double c = a_.cost_with(v, caps_);
-      if (c < cost_) cost_ = c, vectors_ = std::move(v);
+      const bool known = std::any_of(ways_.begin(), ways_.end(), [&](const Way& w) { return w.vectors == v; });
+      if (!known) ways_.push_back({v, a_.cost_with(v, caps_)});
     };
     std::vector<size_t> inner, leaves;
     for (size_t r = 0; r < a_.loops.size(); ++r) {
@@ -74,6 +76,14 @@ class Rows {
     if (!nested(inner)) consider(inner);
     for (size_t r = a_.loops.size(); r-- > 0;)
       if (!is_inner(r) && can_vectorise(r)) consider({r});
+    std::stable_sort(ways_.begin(), ways_.end(), [](const Way& x, const Way& y) { return x.cost < y.cost; });
+  }
+
+  /// Each way with as many copies as the heuristics think, then with others.
+  void take(Choice& choice) {
+    constexpr int64_t kCopies[] = {0, 1, 2, 4, 8};
+    const size_t n = choice.of(ways_.size() * std::size(kCopies)), way = n / std::size(kCopies);
+    vectors_ = ways_[way].vectors, cost_ = ways_[way].cost, wanted_copies_ = kCopies[n % std::size(kCopies)];
   }
 
   bool can_vectorise(size_t r) { return a_.lanes(r, caps_) > 1; }
@@ -88,10 +98,12 @@ class Rows {
     double body = a_.body_cost(r);
     int64_t over = a_.folds_over(r), inside = a_.folds_inside(r), copies = body <= 8 ? 4 : body <= 20 ? 2 : 1;
     if (over) copies = body <= 8 ? std::clamp<int64_t>(kAccumulators / over, 1, 4) : body <= 30 ? 2 : 1;
+    if (body > kLongBody) copies = 4;
     if (inside) copies = std::clamp<int64_t>(kAccumulators / inside, 1, inner_cost(r) <= 8 ? 8 : 4);
+    if (wanted_copies_) copies = wanted_copies_;
     copies = std::min(copies, std::max<int64_t>(1, kMaxBody / static_cast<int64_t>(4 * body_nodes(r) + 1)));
     copies = std::max<int64_t>(1, std::min({copies, vectors, static_cast<int64_t>(kMaxKernel / a_.nest.nodes.size())}));
-    if (l.extent % lanes == 0)  // no vectors left over, if that takes hardly fewer or more copies
+    if (l.extent % lanes == 0 && !wanted_copies_)  // no vectors left over, if that takes hardly fewer or more copies
       for (int64_t c : {copies, copies - 1, copies + 1})
         if (c >= 1 && copies > 1 && vectors % c == 0) {
           copies = c;
@@ -182,14 +194,20 @@ class Rows {
   Splitter& splitter_;
   Analysis& a_;
   const Caps& caps_;
+  struct Way {
+    std::vector<size_t> vectors;
+    double cost;
+  };
+  std::vector<Way> ways_;
   double cost_ = 0;
   std::vector<size_t> vectors_;
+  int64_t wanted_copies_ = 0;  // 0: as many as the heuristics think
   std::vector<AxisPlan> plans_;
   int64_t accumulators_ = 1;  // of a vector axis with FOLDs inside
 };
 
 }  // namespace
 
-void apply_rows(Splitter& splitter, Analysis& a, const Caps& caps) { Rows(splitter, a, caps).run(); }
+void apply_rows(Splitter& splitter, Analysis& a, const Caps& caps, Choice& choice) { Rows(splitter, a, caps).run(choice); }
 
 }  // namespace tiny

@@ -170,7 +170,7 @@ void make_groups(Splitter& splitter, std::vector<GroupRange> order, double work,
   }
 }
 
-UOp* apply_options(UOp* sink, const Caps& caps, int flags) {
+UOp* apply_options(UOp* sink, const Caps& caps, int flags, Choice& choice) {
   Splitter splitter(sink);
   serialise(splitter);
   agree_on_groups(splitter, caps);
@@ -178,8 +178,8 @@ UOp* apply_options(UOp* sink, const Caps& caps, int flags) {
   if (!(flags & kNoOptions) && !a.loops.empty()) {
     if (caps.has_local) {
       if (!apply_blocks(splitter, a, caps) && !apply_tiles_of_lanes(splitter, a, caps)) apply_lanes(splitter, a, caps);
-    } else if (!apply_contraction(splitter, a, caps)) {
-      apply_rows(splitter, a, caps);
+    } else if (!apply_contraction(splitter, a, caps, choice)) {
+      apply_rows(splitter, a, caps, choice);
     }
   }
   if (!(flags & kNoOptions)) shorten_sums(splitter);

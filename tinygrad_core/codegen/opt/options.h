@@ -6,8 +6,21 @@
 
 namespace tiny {
 
+/// Which of the ways to split a kernel's axes, in the order in which the heuristics expect them to be good: 0 is their own; the others are
+/// for a search by timing.
+struct Choice {
+  int number = 0;
+  int count = 1;  // how many there are: set by the heuristics
+
+  /// The wanted one of `n` ways; the first if there are fewer.
+  size_t of(size_t n) {
+    count = static_cast<int>(n);
+    return number < count ? static_cast<size_t>(number) : 0;
+  }
+};
+
 /// The kernel with its axes split as suits the target.
-UOp* apply_options(UOp* sink, const Caps& caps, int flags);
+UOp* apply_options(UOp* sink, const Caps& caps, int flags, Choice& choice);
 
 /// What is decided for one range.
 struct AxisPlan {
@@ -27,9 +40,9 @@ struct GroupRange {
 void make_groups(Splitter& splitter, std::vector<GroupRange> order, double work, const Caps& caps, std::vector<AxisPlan>& plans);
 
 /// True if it applied: the kernel is a contraction (matmul, convolution) and now has a tile of accumulators in registers.
-bool apply_contraction(Splitter& splitter, Analysis& a, const Caps& caps);
+bool apply_contraction(Splitter& splitter, Analysis& a, const Caps& caps, Choice& choice);
 /// Elementwise kernels, reductions of rows or columns, scans, scatters.
-void apply_rows(Splitter& splitter, Analysis& a, const Caps& caps);
+void apply_rows(Splitter& splitter, Analysis& a, const Caps& caps, Choice& choice);
 /// True if it applied: the kernel is a contraction and its workgroups compute blocks of it from tiles in local memory.
 bool apply_blocks(Splitter& splitter, Analysis& a, const Caps& caps);
 /// True if it applied: the kernel is a contraction and its workgroups compute blocks of it, read straight from global memory.

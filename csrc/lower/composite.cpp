@@ -12,7 +12,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Dims sizes = x.sizes();
   const int64_t depth = sizes.back(), rows = x.numel() / depth;
   sizes.back() = weight.size(0);
-  Tensor r = matmul(x.reshape({rows, depth}).cast(acc), weight.transpose(0, 1).cast(acc), acc);
+  const Dims all{rows, sizes.back(), depth};
+  const int64_t last[] = {2};
+  Tensor r = (x.reshape({rows, 1, depth}).expand(all).cast(acc) * weight.reshape({1, sizes.back(), depth}).expand(all).cast(acc)).sum(last);
   if (bias.defined()) r = r + bias.cast(acc);
   return r.cast(d).reshape(std::move(sizes));
 }

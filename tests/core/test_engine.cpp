@@ -43,6 +43,36 @@ TEST(Engine, ChangingScalarsHitTheCache) {
   }
 }
 
+/// The kernels of two chains of three that do not depend on each other, in the order in which they are launched.
+std::vector<std::string> launched(int64_t first, int64_t second) {
+  Device& cpu = device(0);
+  Storage a(cpu, static_cast<size_t>(4 * first)), b(cpu, static_cast<size_t>(4 * second));
+  {
+    GraphLock lock;
+    for (Storage* s : {&a, &b}) {
+      const int64_t n = static_cast<int64_t>(s->nbytes() / 4);
+      Tensor x = iota(n).cast(DType::f32);
+      for (int k = 0; k < 3; ++k) x = (x + 1.5).contiguous();
+      s->write(Dims{n}, Dims{1}, 0, x);
+    }
+  }
+  float v = 0;
+  b.copy_out(&v, 4, 4);
+  EXPECT_EQ(v, 5.5f);
+  return *Engine::of(cpu).history().back().kernel_names;
+}
+
+TEST(Engine, ShortKernelsOfTwoChainsRunSideBySide) {
+  const auto small = launched(77, 91);
+  ASSERT_EQ(small.size(), 6u);
+  EXPECT_NE(small[0], small[1]);
+  for (size_t k = 2; k < 6; ++k) EXPECT_EQ(small[k], small[k - 2]);
+  const auto large = launched(7777, 9191);  // whose results take room: one chain, then the other
+  ASSERT_EQ(large.size(), 6u);
+  EXPECT_EQ(large[0], large[1]);
+  EXPECT_NE(large[0], large[5]);
+}
+
 TEST(Engine, WritesThroughViewsKeepWhatOthersRead) {
   Device& cpu = device(0);
   Storage a(cpu, 32), b(cpu, 32);

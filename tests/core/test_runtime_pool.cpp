@@ -48,6 +48,20 @@ TEST(Pool, RegionsAfterSleep) {
   }
 }
 
+TEST(Pool, AlertedHelpersWaitForARegion) {
+  Pool* pool = new Pool(3, 5);
+  Counts first(8);
+  pool->run(8, 2, Counts::body, &first);
+  for (int round = 0; round < 100; ++round) {
+    pool->alert();
+    if (round % 3) std::this_thread::sleep_for(std::chrono::microseconds(round * 20));  // before, while and after they spin
+    Counts c(64);
+    pool->run(64, 2, Counts::body, &c);
+    for (int i = 0; i < 64; ++i) ASSERT_EQ(c.seen[static_cast<size_t>(i)], 1);
+    pool->expect_more(round % 2);
+  }
+}
+
 TEST(Pool, HelpersTakePart) {
   Pool* pool = new Pool(2, 5);
   std::atomic<int> by[2] = {};

@@ -59,7 +59,8 @@ def test_attention_of_few_rows(dtype):
     seen[1] = False
     for mask in (seen, seen[0, 0], torch.randn(1, 20).to(dtype), torch.randn(1, 3, 1, 20).to(dtype)):
         check(lambda q, k, v, m: attend(q, k, v, attn_mask=m), q, k, v, mask, dtype=dtype)
-    check(lambda q, k, v: attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)), *(t.transpose(1, 2) for t in (q, k, v)), dtype=dtype)
+    turned = [t.transpose(1, 2) for t in (q, k, v)]
+    check(lambda *t: attend(*(x.transpose(1, 2) for x in t)), *turned, dtype=dtype)
 
 
 @torch.no_grad()
@@ -67,7 +68,8 @@ def test_each_is_one_operator():
     x, w, q, k = (torch.randn(*s, device="tiny") for s in ((3, 8), (8, 8), (1, 2, 1, 4), (1, 2, 9, 4)))
     mask = torch.ones(1, 9, dtype=torch.bool, device="tiny")
     for f, name, args in ((F.linear, "linear", (x, w)), (lambda x, w: F.rms_norm(x, (8,), w[0].clone()), "rms_norm", (x, w)),
-                          (lambda *a: F.scaled_dot_product_attention(*a[:3], attn_mask=a[3]), "scaled_dot_product_attention", (q, k, k, mask))):
+                          (lambda *a: F.scaled_dot_product_attention(*a[:3], attn_mask=a[3]), "scaled_dot_product_attention",
+                           (q, k, k, mask))):
         count = counted(f, *args)
         assert count[name] == 1
         assert not {"mm", "bmm", "matmul", "_softmax", "pow", "rsqrt", "mean"} & set(count), (name, count)

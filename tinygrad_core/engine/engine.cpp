@@ -18,6 +18,7 @@
 #include "engine/record_only.h"
 #include "engine/walk.h"
 #include "runtime/allocator.h"
+#include "runtime/ready.h"
 
 namespace tiny {
 namespace {
@@ -201,6 +202,7 @@ void Engine::flush(const char* cause, bool wait) {
   Impl& i = *impl_;
   if (!i.head || i.flushing) return;
   RecordOnly::refuse(cause);
+  if (wait) get_ready(device_);
   FlushRecord record;
   record.cause = cause;
   if (where_hook) record.where = where_hook();

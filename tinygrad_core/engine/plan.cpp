@@ -1,6 +1,7 @@
 #include "engine/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "runtime/builtin/builtin.h"
@@ -9,6 +10,7 @@ namespace tiny {
 namespace {
 
 constexpr int64_t kAlign = 64;
+constexpr int64_t kSmallResult = 16384;  // bytes
 
 /// Buffers that an item writes (first) and reads, as item.kind and the kernels' parameters say.
 struct Uses {
@@ -30,18 +32,28 @@ Uses uses_of(const ScheduledItem& item, const Executable* kernel) {
   return u;
 }
 
-/// Numbers of the batches: an item joins the batch before it if it touches nothing that the batch writes, and writes nothing that it reads.
+/// Whether a kernel may run before others that stand in front of it: what it makes takes little room, and no fault is to be found in order.
+bool may_hurry(const ScheduledItem& item, const Uses& uses, const Schedule& s) {
+  int64_t bytes = 0;
+  for (int b : uses.writes) bytes += s.buffers[b].kind == ScheduledBuffer::Error ? kSmallResult + 1 : s.buffers[b].nbytes;
+  return item.kind == ScheduledItem::Kernel && bytes <= kSmallResult;
+}
+
+/// Numbers of the batches, whose items do not depend on each other: an item joins the last batch if it touches nothing that this writes
+/// and writes nothing that it reads, else it begins a new one. Those that may hurry join the earliest batch that they can, so that short
+/// kernels run side by side.
 std::vector<int> find_batches(const std::vector<Uses>& uses, const Schedule& s) {
   std::vector<int> batch(uses.size()), written(s.buffers.size(), -1), read(s.buffers.size(), -1);
   int now = 0;
   for (size_t i = 0; i < uses.size(); ++i) {
-    bool free = true;
-    for (int b : uses[i].reads) free = free && written[b] != now;
-    for (int b : uses[i].writes) free = free && (s.buffers[b].kind == ScheduledBuffer::Error || (written[b] != now && read[b] != now));
-    if (!free) ++now;
-    batch[i] = now;
-    for (int b : uses[i].reads) read[b] = now;
-    for (int b : uses[i].writes) written[b] = now;
+    int earliest = 0;
+    for (int b : uses[i].reads) earliest = std::max(earliest, written[b] + 1);
+    for (int b : uses[i].writes)
+      if (s.buffers[b].kind != ScheduledBuffer::Error) earliest = std::max({earliest, written[b] + 1, read[b] + 1});
+    batch[i] = may_hurry(s.items[i], uses[i], s) ? earliest : std::max(earliest, now);
+    now = std::max(now, batch[i]);
+    for (int b : uses[i].reads) read[b] = std::max(read[b], batch[i]);
+    for (int b : uses[i].writes) written[b] = std::max(written[b], batch[i]);
   }
   return batch;
 }
@@ -89,17 +101,24 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
   plan->places.resize(s.buffers.size());
 
   std::vector<Uses> uses;
-  size_t k = 0;
-  for (const ScheduledItem& item : s.items)
-    uses.push_back(uses_of(item, item.kind == ScheduledItem::Kernel ? kernels[k++].executable.get() : nullptr));
+  std::vector<const CompiledKernel*> code;  // by item
+  size_t k = 0, builtin = 0;
+  for (const ScheduledItem& item : s.items) {
+    const bool is_kernel = item.kind == ScheduledItem::Kernel;
+    code.push_back(is_kernel ? &kernels[k++] : item.kind == ScheduledItem::Builtin ? &builtins[builtin++] : nullptr);
+    uses.push_back(uses_of(item, is_kernel ? code.back()->executable.get() : nullptr));
+  }
   std::vector<int> batch = find_batches(uses, s);
+  std::vector<size_t> order(s.items.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return batch[a] < batch[b]; });
 
   std::vector<int> first(s.buffers.size(), -1), last(s.buffers.size(), -1);
   for (size_t i = 0; i < uses.size(); ++i)
     for (const auto* list : {&uses[i].writes, &uses[i].reads})
       for (int b : *list) {
-        if (first[b] < 0) first[b] = batch[i];
-        last[b] = batch[i];
+        if (first[b] < 0 || batch[i] < first[b]) first[b] = batch[i];
+        last[b] = std::max(last[b], batch[i]);
       }
   std::vector<bool> needed(s.buffers.size(), false);
   for (int b : s.outputs) needed[b] = true;
@@ -119,13 +138,11 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
         }
     }
   }
-  plan->arena_bound = live_bound(temps, batch.empty() ? 0 : batch.back() + 1);
+  plan->arena_bound = live_bound(temps, order.empty() ? 0 : batch[order.back()] + 1);
   plan->arena_bytes = place_temps(temps);
   for (const Lifetime& t : temps) plan->places[t.buffer] = {Plan::Home::Arena, t.offset};
 
   std::vector<std::string> names;
-  k = 0;
-  size_t builtin = 0;
   auto launch = [&](Launch& l, const CompiledKernel& kernel) {
     for (uint64_t number : kernel.numbers) {
       plan->scalar_args.push_back(~static_cast<int>(plan->constants.size()));
@@ -135,7 +152,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
     plan->flops += l.kernel->info.flops, plan->bytes += l.kernel->info.bytes;
   };
   plan->ints.reserve(s.items.size());
-  for (size_t i = 0; i < s.items.size(); ++i) {
+  for (size_t i : order) {
     const ScheduledItem& item = s.items[i];
     Launch l;
     l.batch = batch[i];
@@ -147,11 +164,11 @@ std::shared_ptr<Plan> make_plan(const Schedule& s, const std::vector<CompiledKer
     plan->nbytes.push_back(item.nbytes);
     l.ints = plan->ints.back().data();
     switch (item.kind) {
-      case ScheduledItem::Kernel: launch(l, kernels[k++]); break;
+      case ScheduledItem::Kernel: launch(l, *code[i]); break;
       case ScheduledItem::Copy: l.bytes = static_cast<size_t>(item.ints[0]); plan->bytes += 2.0 * static_cast<double>(item.ints[0]); break;
       case ScheduledItem::Builtin:
-        if (const CompiledKernel& kernel = builtins[builtin++]; kernel.executable) {
-          launch(l, kernel);
+        if (code[i]->executable) {
+          launch(l, *code[i]);
           break;
         }
         l.builtin = builtin_function(item.builtin);

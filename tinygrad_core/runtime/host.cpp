@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "runtime/ready.h"
 
 namespace tiny {
 namespace {
@@ -77,6 +78,10 @@ bool is_long(const Submission& work) {
 HostDevice::HostDevice(std::string name, int index)
     : Device(std::move(name), index), spin_micros_(sysconf(_SC_NPROCESSORS_ONLN) > 1 ? kSpinMicros : 0) {}
 
+void get_ready(Device& device) {
+  if (auto* host = dynamic_cast<HostDevice*>(&device)) host->get_ready();
+}
+
 // ---- memory
 
 void* HostDevice::raw_alloc(size_t n) {
@@ -140,7 +145,7 @@ uint64_t HostDevice::submit(std::unique_ptr<Submission> work, bool inline_if_idl
   }
   uint64_t ticket = item.ticket;
   if (item.work) {
-    execute(std::move(item));
+    execute(std::move(item), inline_if_idle);
   } else {
     work_.notify(1);
   }
@@ -158,14 +163,16 @@ bool HostDevice::take(Item* item, uint64_t last_wanted) {
   return true;
 }
 
-void HostDevice::execute(Item item) {
+void HostDevice::execute(Item item, bool waited) {
   std::exception_ptr fault;
   const HostDevice* outer = std::exchange(running_queue, this);
+  if (waited) waited_for(true);
   try {
     run(*item.work);
   } catch (...) {
     fault = std::current_exception();
   }
+  if (waited) waited_for(false);
   for (Buffer* b : item.work->owned) b->release();
   item.work.reset();
   running_queue = outer;
@@ -227,7 +234,7 @@ void HostDevice::wait_for(uint64_t ticket, bool interruptible) {
   while (!done(ticket)) {
     Item item;
     if (take(&item, ticket)) {  // sooner than waking the queue's thread
-      execute(std::move(item));
+      execute(std::move(item), true);
     } else {
       auto changed = [&] { return done(ticket) || (!busy_.load() && queued_.load()); };
       if (!interruptible) done_.wait(changed, spin_micros_);
@@ -247,7 +254,7 @@ void HostDevice::queue_loop() {
     auto ready = [&] { return stopping_.load() || (queued_.load() && !busy_.load()); };
     work_.wait(ready, spin_micros_);
     Item item;
-    if (!stopping_.load(std::memory_order_relaxed) && take(&item, UINT64_MAX)) execute(std::move(item));
+    if (!stopping_.load(std::memory_order_relaxed) && take(&item, UINT64_MAX)) execute(std::move(item), false);
   }
 }
 

@@ -19,6 +19,8 @@ class HostDevice : public Device {
   void copy_out(void* dst, Buffer* src, size_t offset, size_t n) override;
   bool host_visible() const override { return true; }
   void memory_info(size_t* free_bytes, size_t* total_bytes) override;
+  /// Somebody is about to submit work and wait for it.
+  virtual void get_ready() {}
 
  protected:
   HostDevice(std::string name, int index);
@@ -27,6 +29,8 @@ class HostDevice : public Device {
   /// Runs launches that do not depend on each other: one after the other unless overridden.
   virtual void run_batch(std::span<const Launch> batch, const Submission& work);
   void run_launch(const Launch& launch, const Submission& work);
+  /// Work begins, or has ended, that a thread runs by itself since it waits for it.
+  virtual void waited_for(bool begins) { (void)begins; }
 
   void* raw_alloc(size_t n) override;
   void raw_free(void* p, size_t n) override;
@@ -44,7 +48,7 @@ class HostDevice : public Device {
   };
   bool on_queue() const;                       // is this the thread that runs the queue's work now?
   bool take(Item* item, uint64_t last_wanted); // the next item if nobody runs one
-  void execute(Item item);
+  void execute(Item item, bool waited);
   void wait_for(uint64_t ticket, bool interruptible);
   void run(const Submission& work);
   void queue_loop();

@@ -1,5 +1,6 @@
 #include "uop/uop.h"
 
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <unordered_map>
@@ -24,14 +25,17 @@ bool same(const Record& x, const Record& y) { return x.n == y.n && x.a == y.a &&
 const Record* intern(Record r) {
   static std::mutex mutex;
   static auto& table = *new std::unordered_multimap<uint64_t, const Record*>;  // outlives every thread
+  static thread_local const Record* recent[1024] = {};  // by hash: programs ask for the same few again and again
   r.hash = record_hash(r);
+  const Record*& last = recent[r.hash % std::size(recent)];
+  if (last && last->hash == r.hash && same(*last, r)) return last;
   std::lock_guard<std::mutex> lock(mutex);
   auto [at, end] = table.equal_range(r.hash);
   for (; at != end; ++at)
-    if (same(*at->second, r)) return at->second;
-  const Record* made = new Record(std::move(r));
-  table.emplace(made->hash, made);
-  return made;
+    if (same(*at->second, r)) return last = at->second;
+  last = new Record(std::move(r));
+  table.emplace(last->hash, last);
+  return last;
 }
 
 Arg const_arg(DType d, double v) { return convert(Arg::from_double(v), DType::f64, d); }

@@ -101,6 +101,11 @@ class CpuDevice final : public HostDevice {
 
   Compiler& compiler() override { return *compiler_; }
 
+  /// Programs that are waited for tend to be alike: where the last one had work for helpers, they wake while this one is bound.
+  void get_ready() override {
+    if (helped_.load(std::memory_order_relaxed)) pool_->alert();
+  }
+
   std::unique_ptr<Executable> load(const ProgramInfo& info, const Binary& binary) override {
 #ifdef TINY_HAVE_LLVM
     if (in_process_) return std::make_unique<CpuExecutable>(info, llvm_load(binary, info.name));
@@ -131,10 +136,16 @@ class CpuDevice final : public HostDevice {
     k.took(micros_since(begin));
   }
 
+  void waited_for(bool begins) override {
+    pool_->expect_more(begins);
+    if (begins) helped_.store(false, std::memory_order_relaxed);
+  }
+
   void run_batch(std::span<const Launch> batch, const Submission& work) override {
     double micros = 0;
     for (const Launch& l : batch) micros += micros_of(l);
     if (micros < kWorthHelp || pool_->threads() == 1) return HostDevice::run_batch(batch, work);
+    helped_.store(true, std::memory_order_relaxed);
     Region region{*this, work, {}};
     int64_t chunks = 0;
     double chunk_micros = std::max(kMicrosPerChunk, micros / (pool_->threads() * kChunksPerThread));
@@ -198,6 +209,7 @@ class CpuDevice final : public HostDevice {
 
   std::unique_ptr<Compiler> compiler_;
   bool in_process_ = false;
+  std::atomic<bool> helped_{false};  // the work that was waited for last had helpers
   Pool* pool_ = nullptr;  // never destroyed: its threads end with the process
   std::vector<Scratch> scratch_;
 };

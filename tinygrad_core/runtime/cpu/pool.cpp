@@ -33,6 +33,13 @@ void Pool::run(int64_t chunks, int helpers, Body body, void* context) {
   if (fault) std::rethrow_exception(fault);
 }
 
+void Pool::alert() {
+  if (started_ == 1 || !spin_micros_) return;
+  expect_more(true);
+  alerts_.fetch_add(1, std::memory_order_seq_cst);
+  wake_.notify();
+}
+
 void Pool::work(int worker) {
   int64_t chunks = chunks_.load(std::memory_order_relaxed);
   for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
@@ -52,7 +59,9 @@ void Pool::worker_loop(int worker) {
     return open_.load(std::memory_order_seq_cst) && next_.load(std::memory_order_relaxed) < chunks_.load(std::memory_order_relaxed);
   };
   for (;;) {
-    wake_.wait(ready, spin_micros_);
+    const uint32_t alerts = alerts_.load(std::memory_order_seq_cst);
+    wake_.wait([&] { return ready() || alerts_.load(std::memory_order_seq_cst) != alerts; }, patience_.load(std::memory_order_relaxed));
+    if (!ready()) continue;
     // First announce, then look: the owner first closes, then counts. So either it waits for us, or we see that it is closed.
     inside_.fetch_add(1, std::memory_order_seq_cst);
     if (open_.load(std::memory_order_seq_cst)) work(worker);

@@ -15,6 +15,10 @@ class Pool {
   Pool(int threads, int spin_micros) : threads_(threads), spin_micros_(spin_micros) {}
   Pool(const Pool&) = delete;
   int threads() const { return threads_; }
+  /// More regions follow soon, or no more do: how long helpers spin before they sleep. Waking one takes longer than most kernels do.
+  void expect_more(bool soon) { patience_.store(soon && spin_micros_ ? kPatientMicros : spin_micros_, std::memory_order_relaxed); }
+  /// Wakes the helpers, which then spin for a region to come.
+  void alert();
 
   /// Runs body for chunks 0 .. chunks-1, with up to `helpers` threads beside this one; throws the first exception of a body.
   /// Serial when called from inside a region or while another thread's region runs.
@@ -28,7 +32,11 @@ class Pool {
   void worker_loop(int worker);
   void work(int worker);
 
+  static constexpr int kPatientMicros = 100;
+
   const int threads_, spin_micros_;
+  std::atomic<int> patience_{spin_micros_};
+  std::atomic<uint32_t> alerts_{0};
   int started_ = 1;
   std::atomic<bool> taken_{false};               // a thread is in run()
 

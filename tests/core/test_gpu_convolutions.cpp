@@ -1,13 +1,9 @@
 // Convolutions and their gradients as GPUs with tensor cores run them: the kernels of the schedule by the interpreter, against the graph's
 // meaning, and how their operands reach local memory.
 #include <random>
-#include <set>
 
 #include "codegen/block.h"
-#include "codegen_kernels.h"
-#include "graph_eval.h"
-#include "schedule/schedule.h"
-#include "uop/graph.h"
+#include "schedule_run.h"
 
 namespace tiny::testing {
 namespace {
@@ -20,61 +16,22 @@ Caps hopper(int threads) {
   return c;
 }
 
-std::vector<UOp*> nodes_below(UOp* root) {
-  std::vector<UOp*> out;
-  std::set<UOp*> seen;
-  std::function<void(UOp*)> visit = [&](UOp* u) {
-    if (!seen.insert(u).second) return;
-    for (UOp* s : u->sources()) visit(s);
-    u->slot = static_cast<uint32_t>(out.size());
-    out.push_back(u);
-  };
-  visit(root);
-  return out;
-}
-
 /// What a graph became: its blocks, the vectors of 8 elements copied to their tiles, all other copies, kernels.
 struct Counts {
   int64_t blocks = 0, vectors = 0, others = 0, kernels = 0;
 };
 
-/// Runs the schedule of `t`, whose leaves are bf16, and compares.
+/// Runs the schedule of `t` and compares.
 Counts check(GraphEval& e, const Tensor& t, const Caps& caps, double tolerance) {
-  std::vector<UOp*> nodes = nodes_below(t.node());
-  std::vector<int> roots{static_cast<int>(nodes.size()) - 1};
-  std::vector<int64_t> leaf_bytes;
-  std::vector<bool> donated;
-  std::vector<void*> leaves;
-  for (UOp* u : nodes)
-    if (u->is(Op::BUFFER)) {
-      leaf_bytes.push_back(static_cast<int64_t>(u->arg.buf->nbytes)), donated.push_back(false);
-      leaves.push_back(u->arg.buf->ptr);
-    }
-  auto s = make_schedule(nodes, roots, leaf_bytes, donated, caps);
-  std::vector<std::vector<uint8_t>> memory;
-  std::vector<void*> at;
-  for (const ScheduledBuffer& b : s->buffers) {
-    memory.emplace_back(static_cast<size_t>(b.nbytes) + 64);
-    at.push_back(b.kind == ScheduledBuffer::Leaf ? leaves[static_cast<size_t>(b.number)] : memory.back().data());
-  }
   Counts n;
-  {
-    IrScope scope(s->arena);
-    for (const ScheduledItem& i : s->items) {
-      EXPECT_EQ(i.kind, ScheduledItem::Kernel);
-      Program p = lower_kernel(i.sink, caps, i.name);
-      EXPECT_EQ(verify_program(p.linear), "");
-      ++n.kernels;
-      const bool block = std::any_of(p.linear.begin(), p.linear.end(), [](UOp* u) { return u->is(Op::BLOCK); });
-      n.blocks += block;
-      for (UOp* u : p.linear)
-        if (block && u->is(Op::COPY)) ++(u->numel == 8 ? n.vectors : n.others);
-      std::vector<void*> buffers;
-      for (int b : i.buffers) buffers.push_back(at[static_cast<size_t>(b)]);
-      Interpreter(p.info, p.linear).run(buffers.data(), nullptr);
-    }
-  }
-  const Value have = load_value(t.dtype(), t.numel(), at[static_cast<size_t>(s->outputs[0])]), &want = e.run(t);
+  const Value have = run_schedule(t, caps, [&n](const Program& p) {
+    ++n.kernels;
+    const bool block = std::any_of(p.linear.begin(), p.linear.end(), [](UOp* u) { return u->is(Op::BLOCK); });
+    n.blocks += block;
+    for (UOp* u : p.linear)
+      if (block && u->is(Op::COPY)) ++(u->numel == 8 ? n.vectors : n.others);
+  });
+  const Value& want = e.run(t);
   double most = 1;
   for (int64_t i = 0; i < want.numel(); ++i) most = std::max(most, std::fabs(want.number(i)));
   for (int64_t i = 0; i < want.numel(); ++i) {

@@ -15,6 +15,8 @@ constexpr int kReload = 4;   // arithmetic from which an element that is in memo
 constexpr int kStash = 12;   // arithmetic from which an element of a row is kept in local memory for the next loop
 constexpr int64_t kLevelNumbers = 100;
 constexpr int64_t kUnusedField = 3;  // of ErrorRecord
+// Scatters on GPUs. An owner looks at every index: one for a row, or for each element.
+constexpr int64_t kMostOwners = 64, kMostOwnersOfElements = 4, kUpdatesOfOwner = 16, kLanesOfDevice = 1024;
 
 class Builder {
  public:
@@ -416,6 +418,14 @@ class Builder {
     return dft_stores(Dft::of(*v.arg.rec), v.dtype, io);
   }
 
+  /// GPUs: among how many groups the places of a scatter are shared whose `lanes` go through `updates` one after the other.
+  int64_t owners_of_places(int64_t lanes, int64_t updates, bool of_rows) const {
+    int64_t owners = 1, most = of_rows ? kMostOwners : kMostOwnersOfElements;
+    if (!caps_.has_local) return owners;
+    while (2 * owners <= most && 2 * owners * lanes <= caps_.threads * kLanesOfDevice && 2 * owners <= updates / kUpdatesOfOwner) owners *= 2;
+    return owners;
+  }
+
   U scatter(const Node& v, const Record* r, int home) {
     int64_t B = r->a[0], updates = r->a[1], D = r->a[2];
     std::vector<int64_t> breaks;
@@ -424,13 +434,18 @@ class Builder {
     U b = loop(B, 0, Axis::Global), d = ranges(divisor_chain(std::move(breaks), D, 1), 1), u = loop(updates, kLevelNumbers, Axis::Loop);
     U row = b * updates + u, i = row * D + d;
     bool of_rows = w_[v.src[1]].numel == B * updates;
-    U at = value(v.src[1], of_rows ? row : i, U()), x = value(v.src[2], i, U());
-    bool skips = bounds(at).lo < 0;
-    U here = lt(index_const(-1), at);
+    U at = value(v.src[1], of_rows ? row : i, U()), here;
+    if (bounds(at).lo < 0) here = lt(index_const(-1), at);
+    // Places are shared among groups, each of which goes through all updates: in order wherever two meet.
+    if (int64_t owners = owners_of_places(B * D, updates, of_rows); owners > 1) {
+      U mine = alu(Op::CMPEQ, {at % owners, loop(owners, kLevelNumbers - 1, Axis::Global)});
+      here = here.u ? here & mine : mine;
+    }
+    U x = value(v.src[2], i, here);
     if (of_rows) at = at * D + d;
     out_.stores.push_back({home, at, v.dtype, x});
     U where_to = node(Op::INDEX, v.dtype, {param(home, v.dtype), at});
-    U s = skips ? node(Op::STORE, DType::void_, {where_to, x, here}) : node(Op::STORE, DType::void_, {where_to, x});
+    U s = here.u ? node(Op::STORE, DType::void_, {where_to, x, here}) : node(Op::STORE, DType::void_, {where_to, x});
     std::vector<UOp*> src{s};
     if (updates > 1) src.push_back(u);
     return node(Op::ORDERED, DType::void_, src, Arg(r->n));

@@ -69,6 +69,7 @@ py::dict flush_record(const FlushRecord& r) {
   py::dict d;
   d["cause"] = r.cause, d["where"] = r.where, d["hit"] = r.hit, d["miss_reason"] = r.miss_reason;
   d["nodes"] = r.nodes, d["kernels"] = r.kernels, d["compiled"] = r.compiled, d["bytes"] = r.bytes, d["flops"] = r.flops;
+  d["arena_bytes"] = r.arena_bytes, d["arena_bound"] = r.arena_bound;
   d["schedule_ms"] = r.schedule_ms, d["compile_ms"] = r.compile_ms, d["submit_ms"] = r.submit_ms;
   d["kernel_names"] = r.kernel_names ? *r.kernel_names : std::vector<std::string>();
   return d;

@@ -69,3 +69,11 @@ def test_inference_hits_the_cache():
     for _ in range(4):
         step().item()
     assert all(f.hit for f in probe.flushes_since(mark)), [f.miss_reason for f in probe.flushes_since(mark)]
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_temporaries_take_hardly_more_than_what_is_alive(name):
+    flushes = [f for step in flushes_of(name, read=True, change_rate=False, steps=3) for f in step]
+    assert flushes
+    for f in flushes:
+        assert f.arena_bytes <= 1.05 * f.arena_bound, f"{f.cause}: {f.arena_bytes} bytes for {f.arena_bound} alive at once"

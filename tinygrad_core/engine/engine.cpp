@@ -357,6 +357,7 @@ void Engine::run(const std::shared_ptr<Plan>& plan, FlushRecord& record, bool wa
   record.nodes = static_cast<int>(i.walk.nodes.size());
   plan->last_used = i.clock;
   record.kernels = plan->kernel_count, record.flops = plan->flops, record.bytes = plan->bytes;
+  record.arena_bytes = plan->arena_bytes, record.arena_bound = plan->arena_bound;
   record.kernel_names = plan->names;
   i.stats.kernels_run += plan->kernel_count;
   auto start = std::chrono::steady_clock::now();

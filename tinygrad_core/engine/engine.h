@@ -22,6 +22,7 @@ struct FlushRecord {
   std::string miss_reason;  // what differs from the nearest earlier flush
   int nodes = 0, kernels = 0, compiled = 0;
   double bytes = 0, flops = 0, schedule_ms = 0, compile_ms = 0, submit_ms = 0;
+  int64_t arena_bytes = 0, arena_bound = 0;  // memory of the program's temporaries, and the most of them alive at once
   std::shared_ptr<const std::vector<std::string>> kernel_names;  // the program's
 };
 

@@ -30,7 +30,7 @@ def stats(device=None):
 
 def history(device=None):
     """The last flushes, oldest first. Each has: cause, where, hit, miss_reason, nodes, kernels, compiled, bytes, flops, schedule_ms,
-    compile_ms, submit_ms, kernel_names."""
+    compile_ms, submit_ms, kernel_names; arena_bytes of memory for its temporaries, of which arena_bound are alive at once."""
     return [types.SimpleNamespace(**record) for record in _C.history(_get_device_index(device))]
 
 

@@ -1,11 +1,13 @@
 """What an operator costs on the host: nanoseconds of one Python-level call on tiny and on CPU, for small arrays.
 
-On tiny a call only notes what is to be computed; the results are dropped, so this is the cost of dispatch and of building the graph.
+On tiny a call only notes what is to be computed; the results are dropped, so this is the cost of dispatch and of building the graph. The last
+lines tell what a read costs that replays a known program: a part for itself, and one for each of its kernels.
 """
 import argparse
 import time
 
 import torch
+import torch.nn.functional as F
 
 OPERATORS = {
     "x + y": lambda x, y: x + y,
@@ -19,6 +21,10 @@ OPERATORS = {
     "x[1]": lambda x, y: x[1],
     "torch.cat((x, y))": lambda x, y: torch.cat((x, y)),
     "torch.empty_like(x)": lambda x, y: torch.empty_like(x),
+    "torch.arange(9)": lambda x, y: torch.arange(9, device=x.device),
+    "F.linear(x, y)": lambda x, y: F.linear(x, y),
+    "F.rms_norm(x)": lambda x, y: F.rms_norm(x, x.shape[-1:]),
+    "attention": lambda x, y: F.scaled_dot_product_attention(x[None], y[None], y[None]),
 }
 
 
@@ -36,6 +42,19 @@ def nanoseconds(fn, x, y, calls=500, rounds=15):
     return best
 
 
+def replay_micros(device, kernels, rounds=300):
+    """The least time of a read that replays a program of so many dependent products of small matrices."""
+    x, best = torch.rand(4, 4).to(device), float("inf")
+    for _ in range(rounds):
+        y = x
+        for _ in range(kernels):
+            y = y @ x
+        start = time.perf_counter_ns()
+        y[0, 0].item()
+        best = min(best, (time.perf_counter_ns() - start) / 1e3)
+    return best
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--device", default="tiny")
@@ -46,6 +65,8 @@ def main():
         for name, fn in OPERATORS.items():
             cost = {d: nanoseconds(fn, *(torch.ones(a.side, a.side, device=d) for _ in range(2))) for d in ("cpu", a.device)}
             print(f"{name:22s}{cost['cpu']:9.0f}{cost[a.device]:9.0f}   {cost[a.device] / cost['cpu']:.2f}")
+        few, many = (replay_micros(a.device, n) for n in (1, 201))
+        print(f"a read: {few:.1f} us with one kernel, {(many - few) / 200:.2f} us for each more, their work included")
 
 
 if __name__ == "__main__":

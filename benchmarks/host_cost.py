@@ -1,7 +1,7 @@
 """What an operator costs on the host: nanoseconds of one Python-level call on tiny and on CPU, for small arrays.
 
-On tiny a call only notes what is to be computed; the results are dropped, so this is the cost of dispatch and of building the graph. The last
-lines tell what a read costs that replays a known program: a part for itself, and one for each of its kernels.
+On tiny a call only notes what is to be computed; the results are dropped, so this is the cost of dispatch and of building the graph.
+The last line tells what a read costs that replays a known program.
 """
 import argparse
 import time

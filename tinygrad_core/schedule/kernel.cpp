@@ -422,7 +422,8 @@ class Builder {
   int64_t owners_of_places(int64_t lanes, int64_t updates, bool of_rows) const {
     int64_t owners = 1, most = of_rows ? kMostOwners : kMostOwnersOfElements;
     if (!caps_.has_local) return owners;
-    while (2 * owners <= most && 2 * owners * lanes <= caps_.threads * kLanesOfDevice && 2 * owners <= updates / kUpdatesOfOwner) owners *= 2;
+    while (2 * owners <= most && 2 * owners * lanes <= caps_.threads * kLanesOfDevice && 2 * owners <= updates / kUpdatesOfOwner)
+      owners *= 2;
     return owners;
   }
 

@@ -90,6 +90,7 @@ Driver fake() {
     return 0;
   };
   d.cuMemFree_v2 = [](DevicePtr p) { return blocks.erase(p), std::free(reinterpret_cast<void*>(p)), 0; };
+  d.cuMemHostAlloc = [](void** p, size_t n, unsigned) { return *p = std::malloc(n), 0; };
   d.cuMemcpyHtoDAsync_v2 = [](DevicePtr to, const void* from, size_t n, Stream) {
     return std::memcpy(reinterpret_cast<void*>(to), from, n), 0;
   };

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/env.h"
 #include "codegen_kernels.h"
 #include "renderer/renderer.h"
 
@@ -14,7 +15,7 @@ using testing::AstBuilder;
 Caps hopper() {
   Caps c;
   c.target = "sm_90:ptx83", c.vector_bytes = 16, c.registers = 64, c.threads = 132;
-  c.has_local = true, c.max_local = 1024, c.local_bytes = 48 << 10, c.has_fma = c.has_f16 = true;
+  c.has_local = true, c.max_local = 1024, c.local_bytes = 48 << 10, c.has_fma = c.has_f16 = c.has_exp = true;
   return c;
 }
 
@@ -97,6 +98,26 @@ TEST_F(Ptx, TranscendentalsOfFloatNeedNoLibrary) {
     U i = range(512, 0, Axis::Global);
     ptx_of(b.sink({b.store(out, i, alu(op, {b.load(in, i)}))}), "f_" + std::to_string(static_cast<int>(op)));
   }
+}
+
+TEST_F(Ptx, ExponentialsAreTheProcessors) {
+  for (Op op : {Op::EXP, Op::EXP2, Op::TANH}) {
+    AstBuilder b;
+    U out = b.param(DType::f32, 512), in = b.param(DType::f32, 512), i = range(512, 0, Axis::Global);
+    std::string ptx = ptx_of(b.sink({b.store(out, i, alu(op, {b.load(in, i)}))}), "g_" + std::to_string(static_cast<int>(op)));
+    EXPECT_TRUE(contains(ptx, "ex2.approx.ftz.f32")) << ptx;
+    EXPECT_FALSE(contains(ptx, "div.")) << ptx;
+  }
+}
+
+TEST_F(Ptx, BoundsOfArraysOnDemand) {
+  AstBuilder b;
+  U out = b.param(DType::f32, 4096), in = b.param(DType::f32, 4096), i = range(4096, 0, Axis::Global);
+  UOp* sink = b.sink({b.store(out, i, b.load(in, i))});
+  EXPECT_FALSE(contains(ptx_of(sink, "copy_plain"), "trap;"));
+  EnvScope looking(Env::TINY_BOUNDS, "1");
+  std::string ptx = ptx_of(sink, "copy_looking");
+  EXPECT_TRUE(contains(ptx, "trap;") && contains(ptx, "setp.lt.u64")) << ptx;
 }
 
 TEST_F(Ptx, RowsInSharedMemory) {

@@ -235,8 +235,9 @@ void Storage::copy_out(void* dst, size_t offset, size_t n) {
   Buffer* b = settle("read", false);
   b->retain();
   try {
-    finish(b);
+    if (device_->host_visible()) finish(b);  // others copy behind the work, and wait once for both
     device_->copy_out(dst, b, offset, n);
+    if (!device_->host_visible()) finish(b);
   } catch (...) {
     b->release();
     throw;

@@ -20,6 +20,7 @@ struct Caps {
   int64_t l1_bytes = 32768, l2_bytes = 524288;
   bool has_fma = false;        // MULACC in one rounding
   bool has_f16 = false;        // converts f16 in hardware
+  bool has_exp = false;        // EXP, EXP2 and TANH of f32, within 2 ulp
   bool has_dot2 = false;       // DOT2 of as many lanes as a vector register has, its half and its quarter
   int max_params = 96;         // buffers of one kernel at most
   bool pack_operands = false;  // contractions gain from operands copied into panels (CPUs: caches; GPUs use local memory)

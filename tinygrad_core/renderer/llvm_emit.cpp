@@ -260,6 +260,7 @@ llvm::Align LlvmEmitter::alignment(const Access& a) const {
 
 /// A load whose gate, if any, is one bit a lane.
 Value* LlvmEmitter::load_lanes(const Access& a) {
+  stop_beyond(a);
   DType d = a.array->dtype;
   Type *element = memory_type(d), *vector = memory_type(d, a.lanes);
   llvm::Align align = alignment(a);
@@ -299,6 +300,7 @@ void LlvmEmitter::store(UOp* u) {
 }
 
 void LlvmEmitter::store_lanes(const Access& a) {
+  stop_beyond(a);
   DType d = a.array->dtype;
   llvm::Align align = alignment(a);
   Value* v = to_memory(value(a.value, a.lanes), d);

@@ -31,6 +31,11 @@ class LlvmEmitter {
   void open_gpu_kernel();
   void barrier();
   llvm::Value* intrinsic(llvm::Intrinsic::ID id);
+  llvm::Value* gpu_function(UOp* u);
+  llvm::Value* gpu_instruction(const char* name, llvm::Value* x);
+  llvm::Value* exp_of(Op op, llvm::Value* x);
+  llvm::Value* tanh_of(llvm::Value* x);
+  void stop_beyond(const Access& a);
 
   // ---- llvm_blocks.cpp: blocks of matrix products on GPUs
   void find_fixed_sums();

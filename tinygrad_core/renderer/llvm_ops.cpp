@@ -83,6 +83,7 @@ Value* LlvmEmitter::alu(UOp* u) {
     if (is_float(d) && caps_.has_fma) return b_.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
     return binary(Op::ADD, d, binary(Op::MUL, d, a, b), c);
   }
+  if (caps_.has_exp && u->dtype == DType::f32 && (u->is(Op::EXP) || u->is(Op::EXP2) || u->is(Op::TANH))) return gpu_function(u);
   if (has(u->op, group::Trans)) return libm(u);
   if (has(u->op, group::Unary)) return unary(u, value(u->src[0], n));
   if (has(u->op, group::Binary)) return binary(u->op, d, value(u->src[0], n), value(u->src[1], n));

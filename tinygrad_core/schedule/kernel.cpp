@@ -307,7 +307,7 @@ class Builder {
     int64_t need = self_.cols * itemsize(w_[n].dtype);
     auto it = stashes_.find(n);
     if (it == stashes_.end()) {
-      if (cost < kStash || local_bytes_ + need > caps_.local_bytes / 2) return {};
+      if (cost < kStash || local_bytes_ + need > (caps_.block_bytes ? caps_.block_bytes / 4 : caps_.local_bytes / 2)) return {};
       local_bytes_ += need;
       U local = node(Op::LOCAL, w_[n].dtype, {index_const(self_.cols)}, Arg(locals_++));  // value() may keep others
       U store = node(Op::STORE, DType::void_, {node(Op::INDEX, w_[n].dtype, {local, cols_[level_[n]]}), value(n, vec_[level_[n]], U())});

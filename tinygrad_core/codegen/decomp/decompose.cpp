@@ -73,6 +73,7 @@ class Decomposer {
 
   U arithmetic(UOp* u) {
     DType d = u->dtype;
+    if (caps_.has_exp && d == DType::f32 && (u->is(Op::EXP) || u->is(Op::EXP2) || u->is(Op::TANH))) return u;
     for (const Unary& row : kUnary)
       if (row.op == u->op && row.dtype == d) return row.write(u->src[0]);
     switch (u->op) {

@@ -32,6 +32,8 @@ U atan_f32(U x);
 U atan2_f32(U y, U x);
 
 // hyperbolic.cpp
+/// (tanh(x)/x - 1) / x^2 in powers of x^2 on [0, 0.63]: 2^-27.6; used below kTanhSmall
+inline constexpr double kTanhTail[] = {-0x1.55553p-2, 0x1.110692p-3, -0x1.b828p-5, 0x1.519c96p-6, -0x1.73640ap-8}, kTanhSmall = 0.625;
 U tanh_f32(U x);
 U sinh_f32(U x);
 U cosh_f32(U x);

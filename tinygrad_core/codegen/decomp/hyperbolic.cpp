@@ -15,11 +15,10 @@ U odd_f32(U x, U a, double third, U large) {
 /// 1 - 2/(e^2|x| + 1), and a polynomial where that cancels.
 U tanh_f32(U x) {
   U a = abs(x), z = a * a;
-  // (tanh(x)/x - 1) / x^2 on [0, 0.63]: 2^-27.6
-  U small = fma(z * a, polynomial(z, {-0x1.55553p-2, 0x1.110692p-3, -0x1.b828p-5, 0x1.519c96p-6, -0x1.73640ap-8}), a);
+  U small = fma(z * a, polynomial(z, {kTanhTail[0], kTanhTail[1], kTanhTail[2], kTanhTail[3], kTanhTail[4]}), a);
   U e = exp_f32(mul(at_most(a, 10.0), 2.0));
   U large = like(x, 1.0) - div(like(x, 2.0), add(e, 1.0));
-  return flip_sign(tiny::where(lt(a, 0.625), small, large), sign_bit(x));
+  return flip_sign(tiny::where(lt(a, kTanhSmall), small, large), sign_bit(x));
 }
 
 U sinh_f32(U x) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <utility>
 
@@ -20,6 +21,7 @@ namespace {
 using namespace cuda;
 
 constexpr int kPtxInput = 1, kErrorLog = 5, kErrorLogBytes = 6, kErrorLogSize = 8192;  // CUjitInputType, CUjit_option
+constexpr size_t kStagingBytes = 64 << 10;  // copies to the host up to which they go through memory that the GPU reaches directly
 constexpr unsigned kNonBlockingStream = 1, kEventWithoutTiming = 2;
 
 /// PTX by LLVM, machine code by the driver.
@@ -28,7 +30,7 @@ class CudaCompiler final : public Compiler {
   CudaCompiler(const ContextUser& context, const Caps& caps) : context_(context), ptx_(make_ptx_compiler(caps)) {
     if (!ptx_) throw Error(ErrorKind::Runtime, "TINY_DEVICE names CUDA, but this library was built without LLVM's NVPTX target");
   }
-  std::string id() const override { return fmt::format("{} driver {}", ptx_->id(), driver().version); }
+  std::string id() const override { return fmt::format("{} driver {}{}", ptx_->id(), driver().version, env_flag(Env::TINY_BOUNDS) ? " bounds" : ""); }
   std::string render(const Program& program) override { return program.text.empty() ? ptx_->compile(program) : program.text; }
   Binary compile(const Program& program) override {
     Binary ptx = render(program);
@@ -123,11 +125,20 @@ class CudaDevice final : public Device {
   }
   void copy_out(void* dst, Buffer* src, size_t offset, size_t n) override {
     TINY_ASSERT(offset + n <= src->nbytes, fmt::format("{} bytes at {} of a buffer of {}", n, offset, src->nbytes));
-    wait(src->last_use);
-    if (n == 0) return;
     context_.use();
-    TINY_CUDA(cuMemcpyDtoHAsync_v2, dst, address(src->ptr) + offset, n, stream_);
-    TINY_CUDA(cuStreamSynchronize, stream_);
+    // The copy stands behind the work in the stream: one wait for both. What it fails with is most likely a fault of that work.
+    std::unique_lock staging(staging_mutex_, std::defer_lock);
+    void* to = dst;
+    if (n <= kStagingBytes) {
+      staging.lock();
+      if (!staging_) TINY_CUDA(cuMemHostAlloc, &staging_, kStagingBytes, 0u);
+      to = staging_;
+    }
+    Result r = n ? driver().cuMemcpyDtoHAsync_v2(to, address(src->ptr) + offset, n, stream_) : 0;
+    if (!r) r = driver().cuStreamSynchronize(stream_);
+    wait(src->last_use);
+    check(r, "cuMemcpyDtoHAsync");
+    if (to != dst) std::memcpy(dst, to, n);
   }
 
  protected:
@@ -188,7 +199,7 @@ class CudaDevice final : public Device {
   };
 
   void issue_all(const Submission& work) {
-    const ReplayGraphs::Graphs* graphs = graphs_.find(work);
+    const ReplayGraphs::Graphs* graphs = sync_ ? nullptr : graphs_.find(work);
     for (size_t i = 0; i < work.launches->size();) {
       auto g = graphs ? graphs->find(i) : ReplayGraphs::Graphs::const_iterator{};
       if (graphs && g != graphs->end()) {
@@ -207,6 +218,7 @@ class CudaDevice final : public Device {
       KernelNode k = static_cast<const CudaExecutable&>(*l.kernel).node(buffers, work.scalars.data() + l.first_scalar, parameters);
       check(driver().cuLaunchKernel(k.function, k.grid[0], 1, 1, k.block[0], 1, 1, k.shared_bytes, stream_, k.parameters, nullptr),
             "cuLaunchKernel", l.kernel->info.name.c_str());
+      if (sync_) check(driver().cuStreamSynchronize(stream_), "the GPU failed", l.kernel->info.name.c_str());
     } else if (l.builtin && !l.nbytes.empty()) {
       call_on_host(l, buffers);
     } else if (l.builtin) {
@@ -283,7 +295,9 @@ class CudaDevice final : public Device {
   ReplayGraphs graphs_;  // with mutex_ held
   std::unique_ptr<CudaCompiler> compiler_;
   Stream stream_ = nullptr;
-  std::mutex mutex_;
+  const bool sync_ = env_flag(Env::TINY_SYNC);
+  std::mutex mutex_, staging_mutex_;
+  void* staging_ = nullptr;
   std::deque<InFlight> in_flight_;
   std::vector<DriverEvent> spare_events_;
   std::exception_ptr fault_;

@@ -64,6 +64,7 @@ inline constexpr unsigned kDeviceMemory = 2;  // CUmemorytype
   F(cuMemGetInfo_v2, (size_t* free_bytes, size_t* total_bytes)) \
   F(cuMemAlloc_v2, (DevicePtr* pointer, size_t bytes)) \
   F(cuMemFree_v2, (DevicePtr pointer)) \
+  F(cuMemHostAlloc, (void** pointer, size_t bytes, unsigned flags)) \
   F(cuMemcpyHtoDAsync_v2, (DevicePtr to, const void* from, size_t bytes, Stream stream)) \
   F(cuMemcpyDtoHAsync_v2, (void* to, DevicePtr from, size_t bytes, Stream stream)) \
   F(cuMemcpyDtoDAsync_v2, (DevicePtr to, DevicePtr from, size_t bytes, Stream stream)) \

@@ -20,7 +20,7 @@ Caps caps_of(const Limits& limits) {
   c.local_bytes = limits.shared_bytes;
   c.block_bytes = limits.most_shared_bytes;
   c.l2_bytes = limits.l2_bytes;
-  c.has_fma = c.has_f16 = true;
+  c.has_fma = c.has_f16 = c.has_exp = true;
   return c;
 }
 

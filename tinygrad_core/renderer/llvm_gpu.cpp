@@ -127,8 +127,8 @@ void LlvmEmitter::stop_beyond(const Access& a) {
   auto gate_of = [&](int64_t i) { return gate && lanes_of(gate) > 1 ? b_.CreateExtractElement(gate, i) : gate; };
   if (a.index->numel == 1 && (!gate || lanes_of(gate) == 1)) return stop_unless_below(value(a.index), n - a.lanes, gate);
   for (int64_t i = 0; i < a.lanes; ++i) {
-    Value* index = a.index->numel == 1 ? b_.CreateAdd(value(a.index), llvm::ConstantInt::get(type(a.index->dtype), static_cast<uint64_t>(i)))
-                                       : index_lane(a.index, i);
+    auto* lane = llvm::ConstantInt::get(type(a.index->dtype), static_cast<uint64_t>(i));
+    Value* index = a.index->numel == 1 ? b_.CreateAdd(value(a.index), lane) : index_lane(a.index, i);
     stop_unless_below(index, n - 1, gate_of(i));
   }
 }

@@ -96,27 +96,43 @@ class Readers {
   ankerl::unordered_dense::map<Key, int64_t> count_;
 };
 
-/// What a reduction over `cols` elements reads through views: where their dimensions begin, and whether it walks them one by one.
+/// What a reduction over `cols` elements reads through views: where their dimensions begin, and whether it walks memory one by one.
 struct Walked {
   std::vector<int64_t> breaks;
   int side_by_side = 0, apart = 0;
 };
+
+/// Elements of the source from one element of the view to the next, where `step` elements of the view lie between them.
+int64_t step_through(const Geometry& g, int64_t step) {
+  int64_t p = 1;
+  for (size_t k = g.sizes.size(); k-- > 0; p *= g.sizes[k])
+    if (step < p * g.sizes[k]) return step / p * g.strides[k];
+  return 0;
+}
+
 Walked walked_by(const Work& w, int src, int64_t cols) {
+  constexpr size_t most = 64;
+  struct Visit {
+    int node;
+    int64_t step;
+    bool whole;  // element i of it is element i of `src`
+  };
   Walked out;
-  std::vector<int> todo{src};
-  for (size_t i = 0; i < todo.size() && i < 64; ++i) {
-    const Node& n = w[todo[i]];
+  std::vector<Visit> todo{{src, 1, true}};
+  for (size_t i = 0; i < todo.size() && i < most; ++i) {
+    const auto [at, step, whole] = todo[i];
+    const Node& n = w[at];
     if (n.op == Op::VIEW) {
       Geometry g = simplified(n.arg.rec->a, n.arg.rec->b, 0);
       int64_t p = 1;
-      for (size_t k = g.sizes.size(); k-- > 0;)
+      for (size_t k = g.sizes.size(); whole && k-- > 0;)
         if ((p *= g.sizes[k]) < cols) out.breaks.push_back(p);
-      if (!g.strides.empty() && g.strides.back()) ++(g.strides.back() == 1 ? out.side_by_side : out.apart);
+      if (int64_t next = step_through(g, step)) todo.push_back({n.src[0], std::abs(next), false});
     } else if (is_elementwise(n.op)) {
       for (int s : n.src)
-        if (w[s].numel == w[src].numel) todo.push_back(s);
-    } else {
-      ++out.side_by_side;
+        if (w[s].numel == n.numel) todo.push_back({s, step, whole});
+    } else if (n.numel > 1) {
+      ++(step == 1 ? out.side_by_side : out.apart);
     }
   }
   return out;

@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kLeast = 16;           // rows, columns and terms of a product from which blocks pay
 constexpr int64_t kAccess = 16;          // bytes of the widest access
 constexpr int64_t kSumsPad = 8;          // elements between rows of sums, against bank conflicts
+constexpr double kLanesToHideLatency = 256;  // of a multiprocessor, without which multiplications wait for each other
 constexpr int64_t kNeighbours = 8;       // blocks above each other that run at about one time and share what the cache holds
 
 /// `rate`: of multiplications, in parts of the greatest, measured on an H200 with products that fill it. Small blocks read more for each,
@@ -162,6 +163,7 @@ class Blocks {
       int64_t blocks = others_ * divide_up(extent_[0], b.rows[0]) * divide_up(extent_[1], b.rows[1]);
       int64_t each = divide_up(blocks, caps_.threads);  // of the busiest multiprocessor
       double cost = static_cast<double>(each * b.rows[0] * b.rows[1]) / c.rate;
+      if (b.engine == Engine::Lanes) cost *= std::max(1.0, kLanesToHideLatency / static_cast<double>(each * b.lanes()));
       if (cost < best) best = cost, block_ = b;
     }
     if (best > 1e200) return false;

@@ -93,7 +93,7 @@ class Lanes {
   // ---- loops shared by the lanes of a workgroup
 
   struct Shared {
-    size_t loop;
+    size_t loop, top;
     int64_t elements = 1;  // of an access
   };
 
@@ -112,7 +112,7 @@ class Lanes {
         if (a_.loops[r].sequential) return false;
       if (a_.loops[top].holds_array) return false;
       if (fork) chain = {top};
-      shared_.push_back({best_of(chain)});
+      shared_.push_back({best_of(chain), top});
       longest_ = std::max(longest_, a_.loops[shared_.back().loop].extent);
     }
     return !shared_.empty() && longest_ > kShortLoop;
@@ -195,7 +195,9 @@ class Lanes {
       if (n > 1 && n >= rows) rows = n, axis = r;
     }
     UOp* row = rows > 1 ? splitter_.lanes(a_.loops[axis].range, rows) : nullptr;
-    share(range(of_row, RangeNumbers::kInnermost, Axis::Local), row);
+    UOp* lane = range(of_row, RangeNumbers::kInnermost, Axis::Local);
+    UOp* outer = !row && of_row < kLanes / 2 && !holds_array_ ? lanes_of_outer_loops(std::min(kLanes, most_lanes_) / of_row, lane) : nullptr;
+    share(lane, row ? row : outer);
     TINY_LOG(3, pass, "options: {} rows of {} lanes in a workgroup, {} elements at once", rows, of_row, shared_[0].elements);
     return true;
   }
@@ -217,6 +219,20 @@ class Lanes {
     share(range(high, RangeNumbers::kInnermost - 1, Axis::Local), column);
     TINY_LOG(3, pass, "options: {} x {} lanes, {} elements at once, share loops across a contiguous axis", high, wide, v);
     return true;
+  }
+
+  /// Rows whose contiguous loops are short: more lanes share the loops around those. Null if not all have such loops.
+  UOp* lanes_of_outer_loops(int64_t most, UOp* inner) {
+    int64_t shortest = INT64_MAX;
+    for (const Shared& s : shared_) {
+      if (s.top == s.loop || !can_be_shared(s.top)) return nullptr;
+      shortest = std::min(shortest, a_.loops[s.top].extent);
+    }
+    const int64_t lanes = power_of_two_up_to(std::min(most, shortest));
+    if (lanes < 2) return nullptr;
+    UOp* outer = range(lanes, RangeNumbers::kInnermost - 1, Axis::Local);
+    for (const Shared& s : shared_) splitter_.share_among_lanes(a_.loops[s.top].range, outer, inner);
+    return outer;
   }
 
   void share(UOp* lane, UOp* other) {

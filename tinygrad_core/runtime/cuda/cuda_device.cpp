@@ -30,7 +30,9 @@ class CudaCompiler final : public Compiler {
   CudaCompiler(const ContextUser& context, const Caps& caps) : context_(context), ptx_(make_ptx_compiler(caps)) {
     if (!ptx_) throw Error(ErrorKind::Runtime, "TINY_DEVICE names CUDA, but this library was built without LLVM's NVPTX target");
   }
-  std::string id() const override { return fmt::format("{} driver {}{}", ptx_->id(), driver().version, env_flag(Env::TINY_BOUNDS) ? " bounds" : ""); }
+  std::string id() const override {
+    return fmt::format("{} driver {}{}", ptx_->id(), driver().version, env_flag(Env::TINY_BOUNDS) ? " bounds" : "");
+  }
   std::string render(const Program& program) override { return program.text.empty() ? ptx_->compile(program) : program.text; }
   Binary compile(const Program& program) override {
     Binary ptx = render(program);

@@ -196,7 +196,8 @@ class Lanes {
     }
     UOp* row = rows > 1 ? splitter_.lanes(a_.loops[axis].range, rows) : nullptr;
     UOp* lane = range(of_row, RangeNumbers::kInnermost, Axis::Local);
-    UOp* outer = !row && of_row < kLanes / 2 && !holds_array_ ? lanes_of_outer_loops(std::min(kLanes, most_lanes_) / of_row, lane) : nullptr;
+    UOp* outer = nullptr;
+    if (!row && of_row < kLanes / 2 && !holds_array_) outer = lanes_of_outer_loops(std::min(kLanes, most_lanes_) / of_row, lane);
     share(lane, row ? row : outer);
     TINY_LOG(3, pass, "options: {} rows of {} lanes in a workgroup, {} elements at once", rows, of_row, shared_[0].elements);
     return true;

@@ -16,7 +16,8 @@ constexpr int64_t kFewRows = 16;  // with fewer queries or keys the general path
 bool batched(const at::Tensor& t) { return t.key_set().has(c10::DispatchKey::FuncTorchBatched) || t.is_nested(); }
 
 bool mask_fits(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
-  if (batched(mask) || has_tangent(mask) || (mask.requires_grad() && at::GradMode::is_enabled())) return false;
+  if (batched(mask) || mask.unsafeGetTensorImpl()->has_symbolic_sizes_strides() || has_tangent(mask)) return false;
+  if (mask.requires_grad() && at::GradMode::is_enabled()) return false;
   if (mask.dim() > 4 || mask.dim() < 2) return false;
   const int64_t scores[4] = {query.size(0), query.size(1), query.size(2), key.size(2)};
   for (int64_t d = 1; d <= mask.dim(); ++d)
@@ -35,6 +36,8 @@ bool has_kernel(const at::Tensor& q, const at::Tensor& v) {
 
 bool can_fuse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& mask, double dropout) {
   if (dropout > 0 || !at::globalContext().userEnabledOverrideableSDP()) return false;
+  for (const at::Tensor* t : {&q, &k, &v})  // torch.compile asks for sizes that it does not know, too
+    if (t->unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return false;
   for (const at::Tensor* t : {&q, &k, &v})
     if (t->dim() != 4 || batched(*t) || has_tangent(*t) || t->scalar_type() != q.scalar_type() || t->device() != q.device()) return false;
   if (!at::isFloatingType(q.scalar_type()) || core_dtype(q.scalar_type()) == DType::count) return false;

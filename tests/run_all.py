@@ -14,13 +14,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def run_core(build, reports, jobs):
     """(passed, failed, skipped) of the GoogleTest programs. A program that dies counts as one failure besides what it reported."""
-    env = os.environ | {
-    "GTEST_OUTPUT": f"json:{reports}/",
-    "TINY_CACHE_DIR": os.environ.get(
-        "TINY_CACHE_DIR",
-        os.path.join(
-            reports,
-             "cache"))}
+    cache = os.environ.get("TINY_CACHE_DIR", os.path.join(reports, "cache"))
+    env = os.environ | {"GTEST_OUTPUT": f"json:{reports}/", "TINY_CACHE_DIR": cache}
     listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, capture_output=True, text=True, check=True).stdout)
     code = subprocess.run(["ctest", "--output-on-failure", "-j", str(jobs)], cwd=build, env=env).returncode
     passed = failed = skipped = 0

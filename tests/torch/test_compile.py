@@ -74,6 +74,16 @@ def test_attention_and_its_gradients(causal):
         torch.testing.assert_close(step(g, D), step(attend, "cpu"), rtol=1e-4, atol=1e-5)
 
 
+def test_attention_of_sizes_that_change():
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    g = torch.compile(attend, backend="tiny")
+    for n in (24, 40, 56):
+        inputs = [torch.randn(1, 2, n, 16) for _ in range(3)]
+        torch.testing.assert_close(g(*(x.to(D) for x in inputs)).cpu(), attend(*inputs), rtol=1e-4, atol=1e-5)
+
+
 def test_chain(calls):
     def f(x, y):
         z = x

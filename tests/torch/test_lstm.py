@@ -1,4 +1,7 @@
 """nn.LSTM, whose layers are one operator each: values, strides and gradients as on the CPU, and what goes step by step instead."""
+import copy
+import math
+
 import pytest
 import torch
 import torch.nn as nn
@@ -89,3 +92,20 @@ def test_a_layer_is_one_operator():
         net(x)
     count = {e.key: e.count for e in profile.key_averages()}
     assert count["aten::mkldnn_rnn_layer"] == 2 and "aten::addmm" not in count and "aten::_thnn_fused_lstm_cell" not in count
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gates_that_are_shut_or_open_for_good(dtype):
+    """sigmoid is exactly 0 and 1 far out: a cell that is infinite stays so, or is no number, as on the CPU."""
+    layer = torch.nn.LSTM(3, 4, batch_first=True).to(dtype)
+    with torch.no_grad():
+        for w in layer.parameters():
+            w.mul_(300)
+        layer.bias_hh_l0[4:6] = -5000  # forget gates
+    x = torch.randn(5, 2, 3, dtype=dtype)
+    state = torch.zeros(1, 5, 4, dtype=dtype), torch.tensor([math.inf, -math.inf, 1e30, 0.0], dtype=dtype).expand(1, 5, 4).contiguous()
+    with torch.no_grad():
+        want, got = layer(x, state), copy.deepcopy(layer).to("tiny")(x.to("tiny"), tuple(s.to("tiny") for s in state))
+    for a, b in zip((want[0], *want[1]), (got[0], *got[1])):
+        torch.testing.assert_close(b.cpu(), a, equal_nan=True, rtol=1e-4, atol=1e-5)
+    assert want[1][1].isnan().any()

@@ -272,6 +272,15 @@ def test_rounding_errors_of_sums_do_not_grow_with_their_length(shape, dim):
     check(x.to(D).sum(dim), x.double().sum(dim).float(), rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("n", [600, 2000, 9000])
+def test_sums_over_a_middle_dimension_are_as_exact_as_the_cpu_s(n):
+    x = torch.randn(64, n, 4)
+    exact = x.double().sum(1)
+    def error(y):
+        return (y.double() - exact).square().mean().sqrt().item()
+    assert error(x.to(D).sum(1).cpu()) <= 2 * error(x.sum(1))
+
+
 def test_sums_of_many_stay_exact():
     x = torch.ones(3, 100003)
     compare(lambda x: x.sum(1), x, backward=False, rtol=0, atol=0)

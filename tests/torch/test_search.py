@@ -44,6 +44,24 @@ def test_without_a_disk_cache(tmp_path):
     assert " takes " in run(tmp_path, TINY_BEAM="3", TINY_CACHE_MB="0")
 
 
+def test_a_search_that_has_no_memory_leaves_none_taken(tmp_path):
+    """Two tensors of 8 MiB and their sum fit into 28 MiB; a second copy of all three does not."""
+    program = """
+import torch, torch_tiny
+x, y = torch.ones(2 << 20, device="tiny"), torch.ones(2 << 20, device="tiny")
+torch.tiny.synchronize()
+for k in range(3):
+    z = x * (2.0 + k) + y.abs() * k
+    assert z[5].item() == 2 + 2 * k
+    del z
+print(torch.tiny.memory_allocated() >> 20)
+"""
+    env = os.environ | {"TINY_BEAM": "4", "TINY_CACHE_DIR": str(tmp_path), "TINY_MEMORY_MB": "28"}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) <= 17
+
+
 def test_a_value_that_is_no_number(tmp_path):
     env = os.environ | {"TINY_BEAM": "many", "TINY_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", "import torch_tiny, torch; (torch.ones(3, device='tiny') + 1).sum().item()"],

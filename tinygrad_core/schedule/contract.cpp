@@ -147,15 +147,18 @@ Panel find_panel(const Work& w, const std::vector<Digit>& digits, const Source (
 }
 
 /// A leaf of bf16 whose pairs are u32 in memory as they are, as such; the strides of `side` with it.
-bool read_pairs_in_place(Work& w, std::vector<Digit>& digits, int side, Source& from) {
+bool read_pairs_in_place(Work& w, std::vector<Digit>& digits, int side, Source& from, Layouts& layouts) {
   const Node leaf = w[from.base];
   if (leaf.op != Op::BUFFER || from.pair != 1 || from.offset % 2) return false;
   for (const Digit& d : digits)
     if (d.stride[side] % 2) return false;
   for (Digit& d : digits) d.stride[side] /= 2;
-  const int pairs = w.add(Op::BUFFER, DType::u32, leaf.numel / 2, leaf.arg, {});
-  w.nodes[static_cast<size_t>(pairs)].number = leaf.number;
-  from = {pairs, from.offset / 2};
+  auto [it, fresh] = layouts.try_emplace({from.base, nullptr, 1}, -1);  // one node for all, so that copies of it are found
+  if (fresh) {
+    it->second = w.add(Op::BUFFER, DType::u32, leaf.numel / 2, leaf.arg, {});
+    w.nodes[static_cast<size_t>(it->second)].number = leaf.number;
+  }
+  from = {it->second, from.offset / 2};
   return true;
 }
 
@@ -181,11 +184,11 @@ int product_of_pairs(Work& w, std::vector<Digit> digits, const Operand (&o)[2], 
     if (d.stride[other]) touched *= d.extent;
   Digit& d = digits[column];
   d.extent /= 2, d.stride[0] *= 2, d.stride[1] *= 2;
-  if (!read_pairs_in_place(w, digits, other, from[other])) {
+  if (!read_pairs_in_place(w, digits, other, from[other], layouts)) {
     if (touched > w[from[other].base].numel || reuse[other] * readers[other] < kReuse) return -1;
     from[other] = copy(w, digits, other, from[other], column, layouts);
   }
-  read_pairs_in_place(w, digits, panel.side, from[panel.side]);
+  read_pairs_in_place(w, digits, panel.side, from[panel.side], layouts);
   const size_t vector = split_digit(digits, panel.digit, panel.inner);
   from[panel.side] = copy(w, digits, panel.side, from[panel.side], vector, layouts);
   const int zero = w.add(Op::CONST, DType::f32, 1, const_arg(DType::f32, 0.0), {});

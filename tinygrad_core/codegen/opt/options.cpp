@@ -10,7 +10,9 @@ namespace {
 
 constexpr double kGroupCost = 16384;   // scalar operations from which a workgroup is worth its dispatch
 constexpr int64_t kGroupsPerThread = 4;
-constexpr int64_t kLongSum = 2048, kSumPart = 512;  // terms that are added to an accumulator one after the other
+/// Terms that are added to an accumulator one after the other, and how many of them are a part of a longer sum. Products are in tiles whose
+/// accumulators fill the registers: parts are dear there.
+constexpr int64_t kLongSum = 256, kSumPart = 64, kLongProduct = 2048, kProductPart = 512;
 
 bool is_global(const UOp* r) { return range_axis(r) == Axis::Global || range_axis(r) == Axis::Local; }
 
@@ -108,8 +110,9 @@ void run_rest_once(Splitter& s) {
   }
 }
 
-/// Sums of floats over long loops are made of sums of parts, lest rounding errors grow with the length.
-void shorten_sums(Splitter& s) {
+/// Sums of floats over loops of `least` turns are made of sums of parts, of `part` terms at least, lest rounding
+/// errors grow with the length.
+void shorten_sums(Splitter& s, int64_t least, int64_t part) {
   std::vector<UOp*> sums, no;
   auto add = [](std::vector<UOp*>& to, UOp* r) { if (std::find(to.begin(), to.end(), r) == to.end()) to.push_back(r); };
   Nest nest(s.sink());
@@ -117,14 +120,18 @@ void shorten_sums(Splitter& s) {
     if (u->is(Op::STORE)) nest.loops(u).each([&](size_t r) { add(no, nest.ranges[r]); });
     if (u->is(Op::FOLD))
       for (UOp* r : named_ranges(u)) {
-        if (static_cast<Op>(u->arg.i) == Op::ADD && u->dtype == DType::f32 && most_turns(r) >= kLongSum) add(sums, r);
+        if (static_cast<Op>(u->arg.i) == Op::ADD && u->dtype == DType::f32 && most_turns(r) >= least) add(sums, r);
         if (is_reduced_float(u->dtype) || u->src[0]->is(Op::BLOCK)) add(no, r);
       }
     if (u->is(Op::PREFIX) || u->is(Op::ORDERED))
       for (UOp* r : named_ranges(u)) add(no, r);
   }
   for (UOp* r : sums)
-    if (std::find(no.begin(), no.end(), r) == no.end() && range_axis(r) == Axis::Reduce) s.nest_folds(r, kSumPart);
+    if (std::find(no.begin(), no.end(), r) == no.end() && range_axis(r) == Axis::Reduce) {
+      int64_t size = part;
+      while (size * size < most_turns(r)) size *= 2;
+      s.nest_folds(r, size);
+    }
 }
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -176,13 +183,11 @@ UOp* apply_options(UOp* sink, const Caps& caps, int flags, Choice& choice) {
   agree_on_groups(splitter, caps);
   Analysis a(splitter.sink());
   if (!(flags & kNoOptions) && !a.loops.empty()) {
-    if (caps.has_local) {
-      if (!apply_blocks(splitter, a, caps) && !apply_tiles_of_lanes(splitter, a, caps)) apply_lanes(splitter, a, caps);
-    } else if (!apply_contraction(splitter, a, caps, choice)) {
-      apply_rows(splitter, a, caps, choice);
-    }
+    const bool product = caps.has_local ? apply_blocks(splitter, a, caps) || apply_tiles_of_lanes(splitter, a, caps)
+                                        : apply_contraction(splitter, a, caps, choice);
+    if (!product) caps.has_local ? apply_lanes(splitter, a, caps) : apply_rows(splitter, a, caps, choice);
+    product ? shorten_sums(splitter, kLongProduct, kProductPart) : shorten_sums(splitter, kLongSum, kSumPart);
   }
-  if (!(flags & kNoOptions)) shorten_sums(splitter);
   run_rest_once(splitter);
   return splitter.sink();
 }

@@ -34,7 +34,7 @@ struct VectorMath {
     return {sum * r, reinterpret_cast<V>(power << kShift)};
   }
 
-  /// exp of numbers up to 80. What would be subnormal is 0; NaN stays.
+  /// exp of numbers up to 87 in float32, 708 in float64. What would be subnormal is 0; NaN stays.
   static V exp(V x) {
     constexpr T kLeast = kSingle ? -87.3 : -708.3;
     Parts e = parts_of_exp(x);
@@ -43,8 +43,8 @@ struct VectorMath {
 
   /// 1 / (1 + exp(-x)).
   static V sigmoid(V x) {
-    constexpr T kMost = 80;  // there the result is as good as 0
-    return 1 / (1 + exp(select(x < -kMost, all(kMost), -x)));
+    constexpr T kMost = sizeof(T) == 4 ? 87 : 708;  // from there on exp(-x) has no finite value, and the result is 0
+    return select(x < -kMost, V{}, 1 / (1 + exp(select(x < -kMost, V{}, -x))));
   }
 
   /// (e^2|x| - 1) / (e^2|x| + 1) with the sign of x: exact about 0.

@@ -178,6 +178,19 @@ TEST(Codegen, SumsOverNestedLoops) {
   }
 }
 
+/// Windows of an adaptive pooling: of one or two elements, which begin at a quotient.
+TEST(Codegen, WindowsOfUnequalSizes) {
+  for (auto [in, out, count] : {std::tuple{4, 5, 2}, {3, 5, 2}, {8, 5, 3}, {9, 7, 3}}) {
+    AstBuilder k;
+    U x = k.random_param(f32, 8 * in * 3), y = k.param(f32, 8 * out * 3);
+    U b = range(8, 0, Axis::Global), o = range(out, 1, Axis::Global), c = range(3, 2, Axis::Global), i = range(count, 100, Axis::Reduce);
+    U at = o * in / out + i, end = (o * in + (in - 1)) / out + 1;
+    U value = k.load(x, b * (3 * in) + c + alu(Op::MIN, {at, index_const(in - 1)}) * 3);
+    k.sink({k.store(y, b * (3 * out) + o * 3 + c, k.fold(Op::ADD, where(lt(at, end), value, const_(f32, 0.0)), {i}))});
+    check_kernel(k);
+  }
+}
+
 TEST(Codegen, SumOfEverything) {
   for (int64_t n : {1, 5, 1003, 4096}) {
     AstBuilder k;

@@ -132,6 +132,62 @@ void check_two_sources(Op op, double (*reference)(double, double), double limit)
 TEST(Decompose, Power) { check_two_sources(Op::POW, [](double x, double y) { return std::pow(x, y); }, 20); }
 TEST(Decompose, Atan2) { check_two_sources(Op::ATAN2, [](double y, double x) { return std::atan2(y, x); }, 20); }
 
+/// f64 functions of targets without a C library, against long double.
+struct WideFunction {
+  Op op;
+  long double (*reference)(long double);
+  double from, to;  // where they are tested densely, besides all bit patterns
+};
+const WideFunction kWideFunctions[] = {
+  {Op::EXP2, std::exp2, -1080, 1030},  {Op::EXPM1, std::expm1, -45, 715}, {Op::EXPM1, std::expm1, -2, 2},  {Op::LOG2, std::log2, 0, 3},
+  {Op::LOG10, std::log10, 0, 3},       {Op::LOG1P, std::log1p, -1, 3},    {Op::TANH, std::tanh, -3, 3},    {Op::TANH, std::tanh, -25, 25},
+  {Op::SINH, std::sinh, -2, 2},        {Op::SINH, std::sinh, -715, 715},  {Op::COSH, std::cosh, -715, 715}, {Op::ASINH, std::asinh, -3, 3},
+  {Op::ACOSH, std::acosh, 1, 4},       {Op::ATANH, std::atanh, -1, 1},    {Op::SIN, std::sin, -10, 10},  {Op::SIN, std::sin, -1e6, 1e6},
+  {Op::COS, std::cos, -10, 10},        {Op::COS, std::cos, -1e15, 1e15},  {Op::TAN, std::tan, -10, 10},  {Op::ASIN, std::asin, -1, 1},
+  {Op::ACOS, std::acos, -1, 1},        {Op::ATAN, std::atan, -4, 4},
+};
+
+TEST(Decompose, DoubleFunctionsWithoutALibrary) {
+  constexpr int64_t n = 1 << 14;
+  Caps lanes = host_caps();
+  lanes.has_local = true;
+  for (const WideFunction& f : kWideFunctions) {
+    KernelBuilder k("elementwise");
+    U result = k.param(0, DType::f64, n), g = k.global(n / 4, 0), x = k.load(k.param(1, DType::f64, n), g * 4, 4);
+    k.add(decompose(node(Op::STORE, DType::void_, {k.index(result, g * 4), node(f.op, DType::f64, {x})}, {}, 4), lanes));
+    LoadedKernel kernel = build(fastest(), k.program, host_caps());
+    std::vector<double> in(n), out(n);
+    std::mt19937_64 random(5);
+    const double special[] = {0., -0., 1., -1., 0.5, INFINITY, -INFINITY, NAN, 0x1p-1074, -0x1p-1074, 0x1p-1022, 1.7976931348623157e308,
+                              0x1.6ac5b262ca1ffp+849, 0x1p-60, 709.7, 710.4, 0x1p45, 0x1.fffffffffffffp44, 0x1.921fb54442d18p+0, 1e22, 22., 1e-9, -1e-9, 2., 0.999999, 1.000001};
+    double worst = 0, at = 0;
+    for (int round = 0; round < 32; ++round) {
+      for (int64_t i = 0; i < n; ++i) {
+        if (round == 0) in[i] = special[i % std::size(special)];
+        else if (round < 12) in[i] = std::bit_cast<double>(random());
+        else if (round < 16) in[i] = std::ldexp(std::uniform_real_distribution<double>(-2, 2)(random), -static_cast<int>(random() % 40));
+        else in[i] = std::uniform_real_distribution<double>(f.from, f.to)(random);
+      }
+      kernel.run({out.data(), in.data()});
+      for (int64_t i = 0; i < n; ++i) {
+        long double want = f.reference(in[i]);
+        const double rounded = static_cast<double>(want);
+        double u = 0;
+        if (std::isnan(want) || std::isinf(rounded) || want == 0) {
+          u = std::isnan(want) ? !std::isnan(out[i]) : out[i] != rounded || std::signbit(out[i]) != std::signbit(rounded);
+          if (std::isinf(rounded) && std::fabs(out[i]) >= 1.797693134862315e308) u = 0;  // on the last bit to infinity
+          u *= 1e9;
+        } else {
+          u = static_cast<double>(std::fabs(out[i] - want) / std::ldexp(1.0L, std::max(std::ilogb(rounded), -1022) - 52));
+        }
+        if (!(u <= worst)) worst = u, at = in[i];
+      }
+    }
+    printf("  %s: %.3f ulp at %a\n", info(f.op).name, worst, at);
+    EXPECT_LE(worst, 2.0) << info(f.op).name;
+  }
+}
+
 /// f64 functions with polynomials of their own, against long double.
 TEST(Decompose, DoubleExpLog) {
   constexpr int64_t n = 1 << 16;

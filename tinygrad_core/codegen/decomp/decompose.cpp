@@ -24,6 +24,16 @@ constexpr Unary kUnary[] = {
   {Op::EXP, DType::f64, decomp::exp_f64},     {Op::LOG, DType::f64, decomp::log_f64},
 };
 
+/// The same for targets without a C library.
+constexpr Unary kWithoutLibrary[] = {
+  {Op::EXP2, DType::f64, decomp::exp2_f64},   {Op::EXPM1, DType::f64, decomp::expm1_f64}, {Op::LOG2, DType::f64, decomp::log2_f64},
+  {Op::LOG10, DType::f64, decomp::log10_f64}, {Op::LOG1P, DType::f64, decomp::log1p_f64}, {Op::TANH, DType::f64, decomp::tanh_f64},
+  {Op::SINH, DType::f64, decomp::sinh_f64},   {Op::COSH, DType::f64, decomp::cosh_f64},   {Op::ASINH, DType::f64, decomp::asinh_f64},
+  {Op::ACOSH, DType::f64, decomp::acosh_f64}, {Op::ATANH, DType::f64, decomp::atanh_f64}, {Op::SIN, DType::f64, decomp::sin_f64},
+  {Op::COS, DType::f64, decomp::cos_f64},     {Op::TAN, DType::f64, decomp::tan_f64},     {Op::ASIN, DType::f64, decomp::asin_f64},
+  {Op::ACOS, DType::f64, decomp::acos_f64},   {Op::ATAN, DType::f64, decomp::atan_f64},
+};
+
 class Decomposer {
  public:
   explicit Decomposer(const Caps& caps) : caps_(caps) {}
@@ -76,9 +86,14 @@ class Decomposer {
     if (caps_.has_exp && d == DType::f32 && (u->is(Op::EXP) || u->is(Op::EXP2) || u->is(Op::TANH))) return u;
     for (const Unary& row : kUnary)
       if (row.op == u->op && row.dtype == d) return row.write(u->src[0]);
+    if (caps_.has_local)
+      for (const Unary& row : kWithoutLibrary)
+        if (row.op == u->op && row.dtype == d) return row.write(u->src[0]);
     switch (u->op) {
       case Op::POW: return d == DType::f32 ? decomp::pow_f32(u->src[0], u->src[1]) : U(u);
-      case Op::ATAN2: return d == DType::f32 ? decomp::atan2_f32(u->src[0], u->src[1]) : U(u);
+      case Op::ATAN2:
+        if (d == DType::f32) return decomp::atan2_f32(u->src[0], u->src[1]);
+        return caps_.has_local ? decomp::atan2_f64(u->src[0], u->src[1]) : U(u);
       case Op::DOT2: return has_dot2(u->numel) ? U(u) : decomp::dot2(u->src[0], u->src[1], u->src[2]);
       case Op::THREEFRY: return decomp::threefry_u64(u->src[0], u->src[1]);
       case Op::MAX: case Op::MIN: return is_float(d) ? decomp::float_extreme(u->op, u->src[0], u->src[1]) : U(u);

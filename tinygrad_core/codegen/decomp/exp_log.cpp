@@ -5,7 +5,7 @@ namespace tiny::decomp {
 namespace {
 
 constexpr double kLog2e = 1.4426950408889634;
-constexpr double kLn2 = 0.6931471805599453;
+constexpr double kLn2 = 0.6931471805599453, kLn2Rest = 2.3190468138462996e-17;  // their sum is ln 2 to 2^-107
 // ln 2 in two parts; n * the first is exact for |n| < 2^10
 constexpr double kLn2HighF32 = 0x1.63p-1, kLn2LowF32 = -0x1.bd0105c610ca8p-13;
 // the same for f64, n below 2^11
@@ -139,8 +139,6 @@ U log1p_f32(U x) {
 
 // ---- f64
 
-namespace {
-
 /// (e^r - 1 - r) / r^2 on [-ln2/2, ln2/2]: 2^-64 of e^r
 U exp_tail_f64(U r) {
   return polynomial(r, {0.5, 0.16666666666666682, 0.041666666666666088, 0.0083333333333169158, 0.0013888888889117181,
@@ -148,16 +146,27 @@ U exp_tail_f64(U r) {
                         2.5112145926247545e-08, 2.0826536484767671e-09});
 }
 
-/// 2^n of an integer-valued f64 between -1022 and 1023
 U power_of_two_f64(U n) { return bitcast(shl(bitcast(add(n, kRoundF64 + 1023.0), DType::i64), 52), DType::f64); }
 
-struct ReducedWide {
+ReducedWide reduce_exp_f64(U x) {
+  U n = sub(add(mul(x, kLog2e), kRoundF64), kRoundF64);
+  return {n, fma(n, -kLn2Low, fma(n, -kLn2High, x))};
+}
+
+namespace {
+
+struct ScaledWide {
   U n, p;
 };
-ReducedWide exp_parts_f64(U x) {
-  U n = sub(add(mul(x, kLog2e), kRoundF64), kRoundF64);
-  U r = fma(n, -kLn2Low, fma(n, -kLn2High, x));
+ScaledWide exp_parts_f64(U x) {
+  auto [n, r] = reduce_exp_f64(x);
   return {n, add(fma(r * r, exp_tail_f64(r), r), 1.0)};
+}
+
+/// p * 2^n, in two steps: denormals and overflow come out right.
+U scale_f64(U p, U n) {
+  U half = sub(add(mul(n, 0.5), kRoundF64), kRoundF64);
+  return p * power_of_two_f64(half) * power_of_two_f64(n - half);
 }
 
 }  // namespace
@@ -169,11 +178,54 @@ U exp_wide(U x) {
 
 U exp_f64(U x) {
   auto [n, p] = exp_parts_f64(at_most(at_least(x, -746.0), 710.0));
-  U half = sub(add(mul(n, 0.5), kRoundF64), kRoundF64);
-  return p * power_of_two_f64(half) * power_of_two_f64(n - half);
+  return scale_f64(p, n);
 }
 
-U log_normal_f64(U x) {
+U half_exp_f64(U x) {
+  auto [n, p] = exp_parts_f64(at_most(at_least(x, -746.0), 711.0));
+  return scale_f64(p, sub(n, 1.0));
+}
+
+/// r ln2 as a number and its rounding error.
+U exp2_f64(U x) {
+  x = at_most(at_least(x, -1076.0), 1025.0);
+  U n = sub(add(x, kRoundF64), kRoundF64), r = x - n;
+  U t = mul(r, kLn2), low = fma(r, kLn2Rest, fma(r, like(r, kLn2), neg(t)));
+  return scale_f64(add(t + fma(t * t, exp_tail_f64(t), low), 1.0), n);
+}
+
+Sum sum_of(U a, U b) {
+  U high = a + b;
+  return {high, (a - high) + b};
+}
+
+U quotient(Sum a, Sum b) {
+  U q = div(a.high, b.high);
+  return q + div(fma(neg(q), b.high, a.high) + fma(neg(q), b.low, a.low), b.high);
+}
+
+/// 2^n (e^r - 1) + 2^n - 1 by halves, doubled last so that n = 1024 does not overflow too early. The greater part is exact (Knuth's TwoSum).
+Sum expm1_sum(U x) {
+  U n = reduce_exp_f64(x).n, first = fma(n, -kLn2High, x), r = fma(n, -kLn2Low, first);
+  U scale = power_of_two_f64(sub(n, 1.0)), small = fma(r * r, exp_tail_f64(r), fma(n, -kLn2Low, first - r)) * scale;
+  U a = r * scale, b = sub(scale, 0.5), s = a + b, back = s - a, error = (a - (s - back)) + (b - back);
+  U none = eq(n, 0.0);
+  Sum half = sum_of(tiny::where(none, a, s), tiny::where(none, small, error + small));
+  return {mul(half.high, 2.0), mul(half.low, 2.0)};
+}
+
+U expm1_f64(U x) {
+  U result = expm1_sum(at_most(at_least(x, -40.0), 710.0)).high;  // below, the result is -1
+  return where(lt(abs(x), 0x1p-55), x, result);                   // keeps denormals and the sign of zero
+}
+
+namespace {
+
+/// x = 2^exponent m with m in [sqrt(1/2), sqrt(2)), log(m) = f - half_square + rest, where rest is the least and rounded.
+struct LogParts {
+  U exponent, f, half_square, rest;
+};
+LogParts log_parts_f64(U x) {
   constexpr int64_t sqrt_half = 0x3FE6A09E667F3BCD;
   U i = bitcast(x, DType::i64) - sqrt_half;
   // the exponent as a float without a 64-bit conversion, which few processors have: its bits under those of 2^52
@@ -184,8 +236,52 @@ U log_normal_f64(U x) {
   // (log((1+s)/(1-s))/s - 2) / s^2: 2^-59.5 of the whole
   U tail = z * polynomial(z, {0.66666666666667351, 0.39999999999407532, 0.28571428744139399, 0.22222198378066291, 0.18183575212059067,
                               0.15313754057819853, 0.14799087171205128});
-  U low = fma(e, kLn2Low, s * (half_square + tail));
-  return fma(e, kLn2High, f - (half_square - low));
+  return {e, f, half_square, s * (half_square + tail)};
+}
+
+/// Of x positive and finite, denormals included: what log_parts_f64 says of it.
+LogParts log_parts_of_any(U x) {
+  U tiny = lt(x, 0x1p-1022);
+  LogParts p = log_parts_f64(tiny::where(tiny, mul(x, 0x1p54), x));
+  p.exponent = tiny::where(tiny, sub(p.exponent, 54.0), p.exponent);
+  return p;
+}
+
+U log_of_parts(const LogParts& p) {
+  U low = fma(p.exponent, kLn2Low, p.rest);
+  return fma(p.exponent, kLn2High, p.f - (p.half_square - low));
+}
+
+/// log(m) * (unit + rest) + exponent * (of_two + of_two_rest), exponent * of_two being exact.
+U scaled_log_f64(const LogParts& p, double unit, double rest, double of_two, double of_two_rest) {
+  U high = p.f - p.half_square, low = ((p.f - high) - p.half_square) + p.rest;  // exact but for p.rest
+  U product = mul(high, unit), error = fma(high, unit, neg(product));
+  U small = error + fma(high, rest, fma(low, unit, mul(p.exponent, of_two_rest)));
+  U whole = mul(p.exponent, of_two), sum = whole + product;                    // whole is 0 or greater than product
+  return sum + (((whole - sum) + product) + small);
+}
+
+}  // namespace
+
+U log_normal_f64(U x) { return log_of_parts(log_parts_f64(x)); }
+
+U log2_f64(U x) {
+  return log_special(x, scaled_log_f64(log_parts_of_any(x), kLog2e, 2.0355273740931033e-17, 1.0, 0.0));
+}
+
+U log10_f64(U x) {
+  constexpr double log10e = 0.4342944819032518, log10e_rest = 1.098319650216765e-17, of_two = 0x1.34413509f6p-2;
+  constexpr double of_two_rest = 0x1.9fef311f12b36p-42;  // log10(2) less the number above
+  return log_special(x, scaled_log_f64(log_parts_of_any(x), log10e, log10e_rest, of_two, of_two_rest));
+}
+
+U log1p_f64(U x) {
+  U u = add(x, 1.0);
+  U part = sub(u, 1.0), lost = (x - part) + add(neg(u - part), 1.0);  // u + lost = 1 + x exactly (Knuth's TwoSum)
+  LogParts p = log_parts_f64(u);
+  p.rest = p.rest + div(lost, u);
+  U result = log_of_parts(p);
+  return tiny::where(lt(abs(x), 0x1p-54), x, log_special(x, result, -1.0));
 }
 
 U log_f64(U x) {

@@ -21,6 +21,45 @@ U log_f64(U x);
 U exp_wide(U x);
 /// log of a finite positive normal f64; 0, infinity, NaN and negative numbers give whatever.
 U log_normal_f64(U x);
+// For targets without a C library, f64 within 2 ulp.
+/// A value and what rounding took from it.
+struct Sum {
+  U high, low;
+};
+/// a + b, with a the greater.
+Sum sum_of(U a, U b);
+/// a / b, rounded once or nearly so.
+U quotient(Sum a, Sum b);
+/// e^x - 1 for x between -40 and 710.
+Sum expm1_sum(U x);
+U exp2_f64(U x);
+U expm1_f64(U x);
+U log2_f64(U x);
+U log10_f64(U x);
+U log1p_f64(U x);
+U sin_f64(U x);
+U cos_f64(U x);
+U tan_f64(U x);
+U asin_f64(U x);
+U acos_f64(U x);
+U atan_f64(U x);
+U atan2_f64(U y, U x);
+U tanh_f64(U x);
+U sinh_f64(U x);
+U cosh_f64(U x);
+U asinh_f64(U x);
+U acosh_f64(U x);
+U atanh_f64(U x);
+/// e^x / 2, which is finite a little longer than e^x.
+U half_exp_f64(U x);
+/// x = n ln2 + r
+struct ReducedWide {
+  U n, r;
+};
+ReducedWide reduce_exp_f64(U x);
+U exp_tail_f64(U r);
+/// 2^n of an integer-valued f64 between -1022 and 1023
+U power_of_two_f64(U n);
 
 // trigonometric.cpp
 U sin_f32(U x);

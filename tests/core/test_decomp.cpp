@@ -159,7 +159,8 @@ TEST(Decompose, DoubleFunctionsWithoutALibrary) {
     std::vector<double> in(n), out(n);
     std::mt19937_64 random(5);
     const double special[] = {0., -0., 1., -1., 0.5, INFINITY, -INFINITY, NAN, 0x1p-1074, -0x1p-1074, 0x1p-1022, 1.7976931348623157e308,
-                              0x1.6ac5b262ca1ffp+849, 0x1p-60, 709.7, 710.4, 0x1p45, 0x1.fffffffffffffp44, 0x1.921fb54442d18p+0, 1e22, 22., 1e-9, -1e-9, 2., 0.999999, 1.000001};
+                              0x1.6ac5b262ca1ffp+849, 0x1p-60, 709.7, 710.4, 0x1p45,
+                              0x1.fffffffffffffp44, 0x1.921fb54442d18p+0, 1e22, 22., 1e-9, -1e-9, 2., 0.999999, 1.000001};
     double worst = 0, at = 0;
     for (int round = 0; round < 32; ++round) {
       for (int64_t i = 0; i < n; ++i) {
@@ -185,6 +186,48 @@ TEST(Decompose, DoubleFunctionsWithoutALibrary) {
     }
     printf("  %s: %.3f ulp at %a\n", info(f.op).name, worst, at);
     EXPECT_LE(worst, 2.0) << info(f.op).name;
+  }
+}
+
+TEST(Decompose, DoublePowerAndAtan2WithoutALibrary) {
+  constexpr int64_t n = 1 << 14;
+  Caps lanes = host_caps();
+  lanes.has_local = true;
+  for (Op op : {Op::POW, Op::ATAN2}) {
+    KernelBuilder k("elementwise");
+    U result = k.param(0, DType::f64, n), g = k.global(n / 4, 0);
+    U x = k.load(k.param(1, DType::f64, n), g * 4, 4), y = k.load(k.param(2, DType::f64, n), g * 4, 4);
+    k.add(decompose(node(Op::STORE, DType::void_, {k.index(result, g * 4), node(op, DType::f64, {x, y})}, {}, 4), lanes));
+    LoadedKernel kernel = build(fastest(), k.program, host_caps());
+    std::vector<double> a(n), b(n), out(n);
+    std::mt19937_64 random(13);
+    const double special[] = {0., -0., 1., -1., 2., -2., 3., -3., 0.5, -0.5, INFINITY, -INFINITY, NAN, 0x1p-1074, 1.7976931348623157e308,
+                              0x1p53, 0x1.0000000000001p53, -2.5, 1.0000000000000002, 0.9999999999999999, 1024.};
+    double worst = 0;
+    for (int round = 0; round < 24; ++round) {
+      std::uniform_real_distribution<double> u(-20, 20), near(0.5, 2), far(-1000, 1000);
+      for (int64_t i = 0; i < n; ++i) {
+        if (round == 0) a[i] = special[i % std::size(special)], b[i] = special[i / std::size(special) % std::size(special)];
+        else if (round < 8) a[i] = std::bit_cast<double>(random()), b[i] = std::bit_cast<double>(random());
+        else if (round < 16) a[i] = u(random), b[i] = round % 2 ? std::round(u(random)) : u(random);
+        else a[i] = near(random), b[i] = far(random);
+      }
+      kernel.run({out.data(), a.data(), b.data()});
+      for (int64_t i = 0; i < n; ++i) {
+        long double want = op == Op::POW ? std::pow(static_cast<long double>(a[i]), static_cast<long double>(b[i]))
+                                         : std::atan2(static_cast<long double>(a[i]), static_cast<long double>(b[i]));
+        const double rounded = static_cast<double>(want);
+        double off = 0;
+        if (std::isnan(want) || std::isinf(rounded) || rounded == 0) {
+          off = std::isnan(want) ? !std::isnan(out[i]) : out[i] != rounded || std::signbit(out[i]) != std::signbit(rounded);
+        } else {
+          off = static_cast<double>(std::fabs(out[i] - want) / std::ldexp(1.0L, std::max(std::ilogb(rounded), -1022) - 52));
+        }
+        worst = std::max(worst, off);
+        ASSERT_LE(off, 2.0) << info(op).name << "(" << a[i] << ", " << b[i] << ") = " << out[i] << ", not " << rounded;
+      }
+    }
+    printf("  %s: %.3f ulp\n", info(op).name, worst);
   }
 }
 

@@ -100,6 +100,16 @@ TEST_F(Ptx, TranscendentalsOfFloatNeedNoLibrary) {
   }
 }
 
+TEST_F(Ptx, TranscendentalsOfDoubleNeedNoLibrary) {
+  for (Op op : {Op::EXP, Op::EXP2, Op::EXPM1, Op::LOG, Op::LOG2, Op::LOG10, Op::LOG1P, Op::SIN, Op::COS, Op::TAN, Op::ASIN, Op::ACOS,
+                Op::ATAN, Op::SINH, Op::COSH, Op::TANH, Op::ASINH, Op::ACOSH, Op::ATANH, Op::POW, Op::ATAN2}) {
+    AstBuilder b;
+    U out = b.param(DType::f64, 512), in = b.param(DType::f64, 512), i = range(512, 0, Axis::Global), x = b.load(in, i);
+    U value = op == Op::POW || op == Op::ATAN2 ? alu(op, {x, const_(DType::f64, 1.7)}) : alu(op, {x});
+    ptx_of(b.sink({b.store(out, i, value)}), "d_" + std::to_string(static_cast<int>(op)));
+  }
+}
+
 TEST_F(Ptx, ExponentialsAreTheProcessors) {
   for (Op op : {Op::EXP, Op::EXP2, Op::TANH}) {
     AstBuilder b;

@@ -90,7 +90,9 @@ class Decomposer {
       for (const Unary& row : kWithoutLibrary)
         if (row.op == u->op && row.dtype == d) return row.write(u->src[0]);
     switch (u->op) {
-      case Op::POW: return d == DType::f32 ? decomp::pow_f32(u->src[0], u->src[1]) : U(u);
+      case Op::POW:
+        if (d == DType::f32) return decomp::pow_f32(u->src[0], u->src[1]);
+        return caps_.has_local ? decomp::pow_f64(u->src[0], u->src[1]) : U(u);
       case Op::ATAN2:
         if (d == DType::f32) return decomp::atan2_f32(u->src[0], u->src[1]);
         return caps_.has_local ? decomp::atan2_f64(u->src[0], u->src[1]) : U(u);

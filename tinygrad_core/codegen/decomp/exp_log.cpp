@@ -186,13 +186,14 @@ U half_exp_f64(U x) {
   return scale_f64(p, sub(n, 1.0));
 }
 
-/// r ln2 as a number and its rounding error.
-U exp2_f64(U x) {
-  x = at_most(at_least(x, -1076.0), 1025.0);
-  U n = sub(add(x, kRoundF64), kRoundF64), r = x - n;
-  U t = mul(r, kLn2), low = fma(r, kLn2Rest, fma(r, like(r, kLn2), neg(t)));
+U exp2_sum(Sum x) {
+  U n = sub(add(x.high, kRoundF64), kRoundF64);
+  const Sum r = sum_of(x.high - n, x.low);
+  U t = mul(r.high, kLn2), low = fma(r.high, kLn2Rest, fma(r.high, like(n, kLn2), fma(r.low, kLn2, neg(t))));
   return scale_f64(add(t + fma(t * t, exp_tail_f64(t), low), 1.0), n);
 }
+
+U exp2_f64(U x) { return exp2_sum({at_most(at_least(x, -1076.0), 1025.0), like(x, 0.0)}); }
 
 Sum sum_of(U a, U b) {
   U high = a + b;
@@ -204,7 +205,8 @@ U quotient(Sum a, Sum b) {
   return q + div(fma(neg(q), b.high, a.high) + fma(neg(q), b.low, a.low), b.high);
 }
 
-/// 2^n (e^r - 1) + 2^n - 1 by halves, doubled last so that n = 1024 does not overflow too early. The greater part is exact (Knuth's TwoSum).
+/// 2^n (e^r - 1) + 2^n - 1 by halves, doubled last so that n = 1024 does not overflow too early. The greater part is exact (Knuth's
+/// TwoSum).
 Sum expm1_sum(U x) {
   U n = reduce_exp_f64(x).n, first = fma(n, -kLn2High, x), r = fma(n, -kLn2Low, first);
   U scale = power_of_two_f64(sub(n, 1.0)), small = fma(r * r, exp_tail_f64(r), fma(n, -kLn2Low, first - r)) * scale;
@@ -264,6 +266,32 @@ U scaled_log_f64(const LogParts& p, double unit, double rest, double of_two, dou
 }  // namespace
 
 U log_normal_f64(U x) { return log_of_parts(log_parts_f64(x)); }
+
+namespace {
+Sum product(const Sum& a, const Sum& b) {
+  U high = a.high * b.high;
+  return {high, fma(a.high, b.high, neg(high)) + fma(a.high, b.low, a.low * b.high)};
+}
+}  // namespace
+
+/// 2 s + 2/3 s^3 + s^5 R(s^2) with s = f / (2 + f), the first two terms as sums of two numbers.
+Sum log2_sum(U x) {
+  const LogParts p = log_parts_of_any(x);
+  U d = add(p.f, 2.0), rest_of_d = (like(x, 2.0) - d) + p.f, high = div(p.f, d);
+  const Sum s{high, div(fma(neg(high), d, p.f) - high * rest_of_d, d)}, z = product(s, s);
+  // (2 atanh(s)/s - 2 - 2/3 z) / z^2: 2^-53.8
+  U r = z.high * polynomial(z.high, {0.40000000000000002, 0.28571428571429369, 0.22222222221654733, 0.1818181833565416, 0.15384594934597917,
+                                     0.13334806212100603, 0.11706195689881364, 0.11723603622905411});
+  Sum inner = sum_of(like(x, 0.6666666666666666), r);
+  inner.low = add(inner.low, 3.700743415417188e-17);
+  const Sum third = product(product(s, z), inner);
+  Sum log = sum_of(mul(s.high, 2.0), third.high);
+  log.low = log.low + fma(s.low, 2.0, third.low);
+  const Sum of_m = product(log, {like(x, kLog2e), like(x, 2.0355273740931033e-17)});
+  Sum all = sum_of(p.exponent, of_m.high);  // a whole number is 0 or the greater
+  all.low = all.low + of_m.low;
+  return sum_of(all.high, all.low);
+}
 
 U log2_f64(U x) {
   return log_special(x, scaled_log_f64(log_parts_of_any(x), kLog2e, 2.0355273740931033e-17, 1.0, 0.0));

@@ -32,6 +32,10 @@ Sum sum_of(U a, U b);
 U quotient(Sum a, Sum b);
 /// e^x - 1 for x between -40 and 710.
 Sum expm1_sum(U x);
+/// log2 of a positive finite number (another: whatever) to 2^-64 of its value.
+Sum log2_sum(U x);
+/// 2^(x.high + x.low) for x.high between -1080 and 1030.
+U exp2_sum(Sum x);
 U exp2_f64(U x);
 U expm1_f64(U x);
 U log2_f64(U x);
@@ -86,6 +90,7 @@ U erfc_f32(U x);
 
 // power.cpp
 U pow_f32(U x, U y);
+U pow_f64(U x, U y);
 
 // integer.cpp
 U threefry_u64(U counter, U key);

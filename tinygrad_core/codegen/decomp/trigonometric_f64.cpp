@@ -69,13 +69,14 @@ Quadrant payne_hanek(U x) {
 Quadrant reduce(U x) {
   Quadrant near = cody_waite(x), far = payne_hanek(x);
   U is_near = lt(x, kCodyWaiteLimit);
-  return {tiny::where(is_near, near.number, far.number), tiny::where(is_near, near.high, far.high), tiny::where(is_near, near.low, far.low)};
+  auto pick = [&](U a, U b) { return tiny::where(is_near, a, b); };
+  return {pick(near.number, far.number), pick(near.high, far.high), pick(near.low, far.low)};
 }
 
 Sum sin_poly(U r, U low) {
   U z = r * r;
-  U p = polynomial(z, {-0.16666666666666666, 0.0083333333333333332, -0.00019841269841269841, 2.7557319223985888e-06, -2.5052108385438375e-08,
-                       1.6059043835286852e-10, -7.6471633177969134e-13});
+  U p = polynomial(z, {-0.16666666666666666, 0.0083333333333333332, -0.00019841269841269841, 2.7557319223985888e-06,
+                       -2.5052108385438375e-08, 1.6059043835286852e-10, -7.6471633177969134e-13});
   return sum_of(r, fma(z * r, p, fma(low * z, -0.5, low)));
 }
 Sum cos_poly(U r, U low) {
@@ -138,8 +139,15 @@ HalfAngle half_angle(U a) {
 
 /// Angle of the point (x, y) for y >= 0, not both infinite or zero: a multiple of pi/4 and the arc tangent of what is small.
 U angle(U y, U x) {
-  U ax = abs(x), steep = tiny::lt(ax, y), t = div(tiny::where(steep, ax, y), tiny::where(steep, y, ax));
-  U upper = gt(t, 0.41421356237309503), z = tiny::where(upper, div(sub(t, 1.0), add(t, 1.0)), t), u = z * z;
+  U ax = abs(x), steep = tiny::lt(ax, y), n = tiny::where(steep, ax, y), d = tiny::where(steep, y, ax);
+  n = where(eq(d, kInf), 0.0, n), d = where(eq(d, kInf), 1.0, d);
+  // far from where sums overflow and products of rounding errors vanish
+  U scale = where(gt(d, 0x1p1000), 0.25, where(lt(d, 0x1p-900), 0x1p100, like(d, 1.0)));
+  n = n * scale, d = d * scale;
+  U t = n, upper = alu(Op::CMPLT, {mul(d, 0.41421356237309503), n});
+  const Sum less = sum_of(neg(d), n), more = sum_of(d, n);  // atan(n/d) = pi/4 + atan((n - d)/(n + d))
+  auto pick = [&](U a, U b) { return tiny::where(upper, a, b); };
+  U z = quotient({pick(less.high, n), pick(less.low, like(n, 0.0))}, {pick(more.high, d), pick(more.low, like(d, 0.0))}), u = z * z;
   U p = polynomial(u, {-0.33333333333333331, 0.19999999999999993, -0.14285714285711507, 0.11111111110753377, -0.090909090669292161,
                        0.076923067331645875, -0.066666419571505958, 0.058819243371907512, -0.052580326790031669, 0.047193383620360123,
                        -0.041042072944434328, 0.030630399494587394, -0.013912862083935091});

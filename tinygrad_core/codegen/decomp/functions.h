@@ -41,6 +41,9 @@ U expm1_f64(U x);
 U log2_f64(U x);
 U log10_f64(U x);
 U log1p_f64(U x);
+U lgamma_f32(U x);
+/// sin(pi x) for x between 0 and 1/2.
+U sin_pi_f64(U x);
 U sin_f64(U x);
 U cos_f64(U x);
 U tan_f64(U x);

@@ -92,6 +92,12 @@ U nan_unless_finite(U magnitude, U result) { return tiny::where(lt(magnitude, kI
 
 }  // namespace
 
+U sin_pi_f64(U x) {
+  U far = gt(x, 0.25), t = tiny::where(far, like(x, 0.5) - x, x), r = mul(t, 2 * kHalfPi), low = fma(t, like(t, 2 * kHalfPi), neg(r));
+  low = fma(t, 2 * kHalfPiLow, low);
+  return tiny::where(far, cos_poly(r, low).high, sin_poly(r, low).high);
+}
+
 U sin_f64(U x) {
   U magnitude = abs(x);
   auto [number, r, low] = reduce(magnitude);

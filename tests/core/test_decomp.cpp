@@ -144,7 +144,8 @@ const WideFunction kWideFunctions[] = {
   {Op::SINH, std::sinh, -2, 2},        {Op::SINH, std::sinh, -715, 715},  {Op::COSH, std::cosh, -715, 715}, {Op::ASINH, std::asinh, -3, 3},
   {Op::ACOSH, std::acosh, 1, 4},       {Op::ATANH, std::atanh, -1, 1},    {Op::SIN, std::sin, -10, 10},  {Op::SIN, std::sin, -1e6, 1e6},
   {Op::COS, std::cos, -10, 10},        {Op::COS, std::cos, -1e15, 1e15},  {Op::TAN, std::tan, -10, 10},  {Op::ASIN, std::asin, -1, 1},
-  {Op::ACOS, std::acos, -1, 1},        {Op::ATAN, std::atan, -4, 4},
+  {Op::ACOS, std::acos, -1, 1},        {Op::ATAN, std::atan, -4, 4},      {Op::ERF, std::erf, -4, 4},    {Op::ERFC, std::erfc, -4, 4},
+  {Op::ERFC, std::erfc, 0, 27.5},
 };
 
 TEST(Decompose, DoubleFunctionsWithoutALibrary) {
@@ -199,8 +200,8 @@ TEST(Decompose, LogGammaWithoutALibrary) {
   LoadedKernel kernel = build(fastest(), k.program, host_caps());
   std::vector<float> in(n), out(n);
   std::mt19937 random(17);
-  const float special[] = {0.f, -0.f, 1.f, 2.f, -1.f, -2.f, 0.5f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 3.4028235e38f, 1e36f, -1e20f,
-                           0x1.000002p0f, 0x1.fffffep-1f, 0x1.000002p1f, 0x1.fffffep0f, 8.f, 7.9999995f};
+  const float special[] = {0.f, -0.f, 1.f, 2.f, -1.f, -2.f, 0.5f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 3.4028235e38f,
+                           1e36f, -1e20f, 0x1.000002p0f, 0x1.fffffep-1f, 0x1.000002p1f, 0x1.fffffep0f, 8.f, 7.9999995f};
   double worst = 0;
   float at = 0;
   for (int round = 0; round < 24; ++round) {
@@ -217,6 +218,36 @@ TEST(Decompose, LogGammaWithoutALibrary) {
   }
   printf("  LGAMMA f32: %.3f ulp at %a\n", worst, at);
   EXPECT_LE(worst, 2.0);
+}
+
+TEST(Decompose, RemaindersWithoutALibraryAreExact) {
+  constexpr int64_t n = 1 << 14;
+  Caps lanes = host_caps();
+  lanes.has_local = true;
+  KernelBuilder k("elementwise");
+  U result = k.param(0, DType::f32, n), g = k.global(n / 8, 0);
+  U x = k.load(k.param(1, DType::f32, n), g * 8, 8), y = k.load(k.param(2, DType::f32, n), g * 8, 8);
+  k.add(decompose(node(Op::STORE, DType::void_, {k.index(result, g * 8), node(Op::MOD, DType::f32, {x, y})}, {}, 8), lanes));
+  LoadedKernel kernel = build(fastest(), k.program, host_caps());
+  std::vector<float> a(n), b(n), out(n);
+  std::mt19937 random(19);
+  const float special[] = {0.f, -0.f, 1.f, -1.f, 3.f, 0.1f, 5.3f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 3.4028235e38f,
+                           0x1.fffffep-1f};
+  for (int round = 0; round < 16; ++round) {
+    std::uniform_real_distribution<float> u(-100, 100);
+    for (int64_t i = 0; i < n; ++i) {
+      if (round == 0) a[i] = special[i % std::size(special)], b[i] = special[i / std::size(special) % std::size(special)];
+      else if (round < 8)
+        a[i] = std::bit_cast<float>(static_cast<uint32_t>(random())), b[i] = std::bit_cast<float>(static_cast<uint32_t>(random()));
+      else a[i] = u(random), b[i] = round % 2 ? std::round(u(random)) / 16 : u(random) / 100;
+    }
+    kernel.run({out.data(), a.data(), b.data()});
+    for (int64_t i = 0; i < n; ++i) {
+      const float want = std::fmod(a[i], b[i]);
+      ASSERT_TRUE(std::isnan(want) ? std::isnan(out[i]) : out[i] == want && std::signbit(out[i]) == std::signbit(want))
+          << "fmod(" << a[i] << ", " << b[i] << ") = " << out[i] << ", not " << want;
+    }
+  }
 }
 
 TEST(Decompose, DoublePowerAndAtan2WithoutALibrary) {

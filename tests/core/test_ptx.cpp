@@ -92,7 +92,7 @@ TEST_F(Ptx, ProductsAreNotContracted) {
 }
 
 TEST_F(Ptx, TranscendentalsOfFloatNeedNoLibrary) {
-  for (Op op : {Op::EXP, Op::LOG, Op::SIN, Op::COS, Op::TANH, Op::ERF, Op::EXPM1, Op::LOG1P}) {
+  for (Op op : {Op::EXP, Op::LOG, Op::SIN, Op::COS, Op::TANH, Op::ERF, Op::EXPM1, Op::LOG1P, Op::LGAMMA}) {
     AstBuilder b;
     U out = b.param(DType::f32, 512), in = b.param(DType::f32, 512);
     U i = range(512, 0, Axis::Global);
@@ -102,7 +102,7 @@ TEST_F(Ptx, TranscendentalsOfFloatNeedNoLibrary) {
 
 TEST_F(Ptx, TranscendentalsOfDoubleNeedNoLibrary) {
   for (Op op : {Op::EXP, Op::EXP2, Op::EXPM1, Op::LOG, Op::LOG2, Op::LOG10, Op::LOG1P, Op::SIN, Op::COS, Op::TAN, Op::ASIN, Op::ACOS,
-                Op::ATAN, Op::SINH, Op::COSH, Op::TANH, Op::ASINH, Op::ACOSH, Op::ATANH, Op::POW, Op::ATAN2}) {
+                Op::ATAN, Op::SINH, Op::COSH, Op::TANH, Op::ASINH, Op::ACOSH, Op::ATANH, Op::ERF, Op::ERFC, Op::POW, Op::ATAN2}) {
     AstBuilder b;
     U out = b.param(DType::f64, 512), in = b.param(DType::f64, 512), i = range(512, 0, Axis::Global), x = b.load(in, i);
     U value = op == Op::POW || op == Op::ATAN2 ? alu(op, {x, const_(DType::f64, 1.7)}) : alu(op, {x});

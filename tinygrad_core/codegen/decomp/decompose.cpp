@@ -30,7 +30,7 @@ constexpr Unary kWithoutLibrary[] = {
   {Op::LOG10, DType::f64, decomp::log10_f64}, {Op::LOG1P, DType::f64, decomp::log1p_f64}, {Op::TANH, DType::f64, decomp::tanh_f64},
   {Op::SINH, DType::f64, decomp::sinh_f64},   {Op::COSH, DType::f64, decomp::cosh_f64},   {Op::ASINH, DType::f64, decomp::asinh_f64},
   {Op::ACOSH, DType::f64, decomp::acosh_f64}, {Op::ATANH, DType::f64, decomp::atanh_f64}, {Op::SIN, DType::f64, decomp::sin_f64},
-  {Op::LGAMMA, DType::f32, decomp::lgamma_f32},
+  {Op::LGAMMA, DType::f32, decomp::lgamma_f32}, {Op::ERF, DType::f64, decomp::erf_f64},  {Op::ERFC, DType::f64, decomp::erfc_f64},
   {Op::COS, DType::f64, decomp::cos_f64},     {Op::TAN, DType::f64, decomp::tan_f64},     {Op::ASIN, DType::f64, decomp::asin_f64},
   {Op::ACOS, DType::f64, decomp::acos_f64},   {Op::ATAN, DType::f64, decomp::atan_f64},
 };
@@ -101,7 +101,9 @@ class Decomposer {
       case Op::THREEFRY: return decomp::threefry_u64(u->src[0], u->src[1]);
       case Op::MAX: case Op::MIN: return is_float(d) ? decomp::float_extreme(u->op, u->src[0], u->src[1]) : U(u);
       case Op::IDIV: return decomp::integer_divide(u->src[0], u->src[1]);
-      case Op::MOD: return is_float(d) ? U(u) : decomp::integer_modulo(u->src[0], u->src[1]);
+      case Op::MOD:
+        if (d == DType::f32 && caps_.has_local) return decomp::fmod_f32(u->src[0], u->src[1]);
+        return is_float(d) ? U(u) : decomp::integer_modulo(u->src[0], u->src[1]);
       case Op::SHL: case Op::SHR: return decomp::shift(u->op, u->src[0], u->src[1]);
       default: return u;
     }

@@ -186,12 +186,15 @@ U half_exp_f64(U x) {
   return scale_f64(p, sub(n, 1.0));
 }
 
-U exp2_sum(Sum x) {
+U exp2_times(U factor, Sum x) {
   U n = sub(add(x.high, kRoundF64), kRoundF64);
   const Sum r = sum_of(x.high - n, x.low);
   U t = mul(r.high, kLn2), low = fma(r.high, kLn2Rest, fma(r.high, like(n, kLn2), fma(r.low, kLn2, neg(t))));
-  return scale_f64(add(t + fma(t * t, exp_tail_f64(t), low), 1.0), n);
+  const Sum p = sum_of(like(n, 1.0), t + fma(t * t, exp_tail_f64(t), low));
+  return scale_f64(fma(factor, p.high, factor * p.low), n);
 }
+
+U exp2_sum(Sum x) { return exp2_times(like(x.high, 1.0), x); }
 
 U exp2_f64(U x) { return exp2_sum({at_most(at_least(x, -1076.0), 1025.0), like(x, 0.0)}); }
 

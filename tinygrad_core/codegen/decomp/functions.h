@@ -36,12 +36,16 @@ Sum expm1_sum(U x);
 Sum log2_sum(U x);
 /// 2^(x.high + x.low) for x.high between -1080 and 1030.
 U exp2_sum(Sum x);
+/// factor * 2^(x.high + x.low).
+U exp2_times(U factor, Sum x);
 U exp2_f64(U x);
 U expm1_f64(U x);
 U log2_f64(U x);
 U log10_f64(U x);
 U log1p_f64(U x);
 U lgamma_f32(U x);
+U erf_f64(U x);
+U erfc_f64(U x);
 /// sin(pi x) for x between 0 and 1/2.
 U sin_pi_f64(U x);
 U sin_f64(U x);
@@ -94,6 +98,8 @@ U erfc_f32(U x);
 // power.cpp
 U pow_f32(U x, U y);
 U pow_f64(U x, U y);
+/// C fmod, exact.
+U fmod_f32(U x, U y);
 
 // integer.cpp
 U threefry_u64(U counter, U key);

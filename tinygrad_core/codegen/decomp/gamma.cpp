@@ -11,7 +11,8 @@ U log_gamma_f64(U a) {
   for (int i = 1; i < 8; ++i) p = p * add(a, i);
   U y = tiny::where(small, add(a, 8.0), a), log_p = tiny::where(small, log_normal_f64(tiny::where(small, p, like(a, 1.0))), like(a, 0.0));
   U inverse = div(like(a, 1.0), y), z = inverse * inverse;
-  U series = inverse * polynomial(z, {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156, -3617.0 / 122400});
+  U series = inverse * polynomial(z, {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156,
+                                      -3617.0 / 122400});
   constexpr double half_log_two_pi = 0.91893853320467274178;
   return (fma(sub(y, 0.5), log_normal_f64(y), neg(y)) + add(series, half_log_two_pi)) - log_p;
 }

@@ -1,4 +1,4 @@
-// pow: e^(y log|x|), in f64 for f32 and as sums of two f64 for f64, then the cases of C (ISO C, annex F.10.4.4).
+// fmod; pow: e^(y log|x|), in f64 for f32 and as sums of two f64 for f64, then the cases of C (ISO C, annex F.10.4.4).
 #include "codegen/decomp/functions.h"
 
 namespace tiny::decomp {
@@ -38,6 +38,18 @@ U pow_f64(U x, U y) {
   U magnitude = tiny::where(ends, where(gt(direction, 0.0), kInf, like(x, 0.0)), finite);
   magnitude = tiny::where(either(is_nan(x), is_nan(y)), like(x, kNan), magnitude);
   return cases_of_power(x, y, magnitude);
+}
+
+/// Long division in f64, 50 bits of the quotient at a time: each remainder is exact, for it has the bits of x and y only.
+U fmod_f32(U x, U y) {
+  U a = abs(cast(x, DType::f64)), b = abs(cast(y, DType::f64));
+  for (double scale : {0x1p250, 0x1p200, 0x1p150, 0x1p100, 0x1p50, 1.0}) {
+    U m = mul(b, scale), r = fma(neg(trunc(div(a, m))), m, a);
+    a = tiny::where(lt(r, 0.0), r + m, r);  // the quotient was rounded up to a whole number
+  }
+  U result = tiny::where(lt(b, kInf), cast(a, DType::f32), abs(x));
+  U defined = both(lt(abs(x), kInf), both(eq(y, y), ne(y, like(y, 0.0))));
+  return tiny::where(defined, flip_sign(result, sign_bit(x)), like(x, kNan));
 }
 
 }  // namespace tiny::decomp

@@ -165,6 +165,16 @@ Driver fake() {
     for (const FakeNode& n : reinterpret_cast<FakeExec*>(e)->nodes) n.run();
     return ++calls.graph_launches, 0;
   };
+  // The driver keeps the addresses of its options until the end, and writes its words there.
+  static void* log = nullptr;
+  d.cuLinkCreate_v2 = [](unsigned n, int*, void** values, LinkState* state) {
+    return log = n ? values[0] : nullptr, *state = reinterpret_cast<LinkState>(1), 0;
+  };
+  d.cuLinkAddData_v2 = [](LinkState, int, void* data, size_t n, const char*, unsigned, int*, void**) {
+    EXPECT_EQ(static_cast<const char*>(data)[n - 1], '\0');
+    return std::strcpy(static_cast<char*>(log), "ptxas fatal: Unresolved extern function"), 218;
+  };
+  d.cuLinkDestroy = [](LinkState) { return 0; };
   d.cuGetErrorName = [](Result, const char** text) { return *text = "FAKE_ERROR", 0; };
   d.cuGetErrorString = [](Result, const char** text) { return *text = "a fault of the test", 0; };
   return d;
@@ -330,6 +340,19 @@ TEST_F(CudaGraph, UsableAfterOutOfMemory) {
   set(0, 1);
   submit(p, {0, 1, 2, 3, 4, 5}, {1, 2, 3, 4, 5});
   EXPECT_EQ(get(5), 16);
+}
+
+TEST_F(CudaGraph, AKernelThatDoesNotCompileIsNamed) {
+  testing::ListBuilder b;
+  testing::fill_add_kernel(b, "add_2_32", 2, 32);
+  try {
+    d->compiler().compile(b.program);
+    ADD_FAILURE() << "the driver refuses everything";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind, ErrorKind::Compile);
+    EXPECT_NE(std::string(e.what()).find("add_2_32"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("Unresolved extern"), std::string::npos) << e.what();
+  }
 }
 
 TEST_F(CudaGraph, AFaultNamesTheKernel) {

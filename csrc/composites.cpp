@@ -7,11 +7,14 @@
 #include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "autograd.h"
-#include "errors.h"
 #include "lower/composite.h"
+#include "noted.h"
 #include "sdpa.h"
-#include "tensor.h"
 
 namespace tiny::glue {
 namespace {
@@ -31,8 +34,9 @@ bool somebody_watches() {
 
 /// A strided tensor of real numbers with nothing to it, on the device of `like` and of its dtype.
 bool is_plain(const at::Tensor& t, const at::Tensor& like) {
+  if (!t.defined()) return false;
   const c10::TensorImpl &x = *t.unsafeGetTensorImpl(), &y = *like.unsafeGetTensorImpl();
-  return t.defined() && x.device_type() == kTiny && x.device() == y.device() && x.dtype() == y.dtype() && x.layout() == at::kStrided &&
+  return x.device_type() == kTiny && x.device() == y.device() && x.dtype() == y.dtype() && x.layout() == at::kStrided &&
          !x.key_set().has_any(kNotPlain) && x.numel() > 0 && !has_tangent(t);
 }
 bool is_float_array(const at::Tensor& t) {
@@ -48,16 +52,6 @@ const at::Tensor& value_or_none(const Optional& t) {
 }
 tiny::Tensor read_if_defined(const at::Tensor& t) { return t.defined() ? read(t) : tiny::Tensor(); }
 
-template <class F>
-at::Tensor noted(const at::Tensor& input, F value) {
-  at::Tensor out = guarded([&] {
-    GraphLock lock;
-    return make_result(value(), input.device().index());
-  });
-  after_operator(device_of(*input.unsafeGetTensorImpl()));
-  return out;
-}
-
 // ---- linear
 bool is_one_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (!is_float_array(x) || !weight.defined() || weight.dim() != 2 || !is_plain(weight, x) || x.size(-1) != weight.size(1)) return false;
@@ -68,7 +62,7 @@ bool is_one_product(const at::Tensor& x, const at::Tensor& weight, const at::Ten
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Optional& bias) {
   const at::Tensor& b = value_or_none(bias);
   if (!is_one_product(x, weight, b)) return at::native::linear(x, weight, bias);
-  return noted(x, [&] { return lower::linear(read(x), read(weight), read_if_defined(b)); });
+  return noted(x.device().index(), [&] { return lower::linear(read(x), read(weight), read_if_defined(b)); });
 }
 
 // ---- rms_norm
@@ -89,7 +83,7 @@ double default_epsilon(at::ScalarType type) {
 at::Tensor rms_norm(const at::Tensor& x, c10::SymIntArrayRef shape, const Optional& weight, std::optional<double> eps) {
   const at::Tensor& w = value_or_none(weight);
   if (!is_one_norm(x, shape, w)) return at::compositeimplicitautograd::rms_norm_symint(x, shape, weight, eps);
-  return noted(x, [&] {
+  return noted(x.device().index(), [&] {
     return lower::rms_norm(read(x), static_cast<int64_t>(shape.size()), read_if_defined(w), eps ? *eps : default_epsilon(x.scalar_type()));
   });
 }
@@ -120,7 +114,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
       can_stream_attention(q, k, v, mask, dropout))
     return at::native::scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale, shares_heads);
   const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  return noted(q, [&] { return lower::attention(read(q), read(k), read(v), read_if_defined(m), factor); });
+  return noted(q.device().index(), [&] { return lower::attention(read(q), read(k), read(v), read_if_defined(m), factor); });
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {

@@ -5,9 +5,8 @@
 #include <ATen/ops/index_copy_compositeexplicitautogradnonfunctional_dispatch.h>
 
 #include "device_state.h"
-#include "errors.h"
 #include "lower/scatter.h"
-#include "tensor.h"
+#include "noted.h"
 
 namespace tiny::glue {
 namespace {
@@ -37,14 +36,11 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
   const auto parts = tensors.materialize();
   c10::SmallVector<at::Tensor, 4> list(parts.begin(), parts.end());
   if (!is_simple_cat(list, dim)) return at::compositeexplicitautogradnonfunctional::cat(tensors, dim);
-  at::Tensor out = guarded([&] {
-    GraphLock lock;
+  return noted(list[0].device().index(), [&] {
     std::vector<tiny::Tensor> values;
     for (const at::Tensor& t : list) values.push_back(read(t));
-    return make_result(tiny::cat(values, dim < 0 ? dim + list[0].dim() : dim), list[0].device().index());
+    return tiny::cat(values, dim < 0 ? dim + list[0].dim() : dim);
   });
-  after_operator(device_of(*out.unsafeGetTensorImpl()));
-  return out;
 }
 
 using Type = std::optional<c10::ScalarType>;
@@ -57,13 +53,7 @@ at::Tensor arange(const at::Scalar& end, Type dtype, Layout layout, Place place,
   const bool plain = end.isIntegral(false) && !end.isSymbolic() && (!dtype || *dtype == c10::kLong) && !pinned.value_or(false) &&
                      (!layout || *layout == c10::kStrided) && place && place->type() == kTiny;
   if (!plain || end.toLong() <= 0) return at::native::arange(end, dtype, layout, place, pinned);
-  const auto index = checked_device(place->index());
-  at::Tensor out = guarded([&] {
-    GraphLock lock;
-    return make_result(iota(end.toLong()), index);
-  });
-  after_operator(device_of(*out.unsafeGetTensorImpl()));
-  return out;
+  return noted(checked_device(place->index()), [&] { return iota(end.toLong()); });
 }
 
 bool is_simple_copy(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {

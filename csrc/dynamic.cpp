@@ -1,6 +1,5 @@
 // Operators whose result's size depends on data, made of others: one read for the size, all else stays lazy.
-#include "errors.h"
-#include "tensor.h"
+#include "noted.h"
 
 namespace tiny::glue {
 namespace {
@@ -172,14 +171,11 @@ at::Tensor one_hot(const at::Tensor& self, int64_t classes) {
     classes = ends[1].item<int64_t>() + 1;
   }
   TORCH_CHECK(classes > 0, kTooGreat);
-  at::Tensor out = guarded([&] {
-    GraphLock lock;
+  return noted(self.device().index(), [&] {
     const tiny::Tensor x = read(self), positive = check(x, ge(x, constant(DType::i64, int64_t{0})), kNegative, 0);
     const tiny::Tensor known = check(positive, lt(positive, constant(DType::i64, classes)), kTooGreat, 0);
-    return make_result(eq(known.unsqueeze(-1), iota(classes)).cast(DType::i64), self.device().index());
+    return eq(known.unsqueeze(-1), iota(classes)).cast(DType::i64);
   });
-  after_operator(device_of(*out.unsafeGetTensorImpl()));
-  return out;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -34,7 +34,10 @@ bool has_kernel(const at::Tensor& q, const at::Tensor& v) {
   return half && q.size(3) % AttentionBlocks::kElements == 0 && v.size(3) % AttentionBlocks::kElements == 0;
 }
 
-bool can_fuse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& mask, double dropout) {
+}  // namespace
+
+bool can_stream_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& mask,
+                          double dropout) {
   if (dropout > 0 || !at::globalContext().userEnabledOverrideableSDP()) return false;
   for (const at::Tensor* t : {&q, &k, &v})  // torch.compile asks for sizes that it does not know, too
     if (t->unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return false;
@@ -49,9 +52,12 @@ bool can_fuse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, con
   return !mask || !mask->defined() || mask_fits(*mask, q, k);
 }
 
+namespace {
+
 int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
                double dropout, bool, std::optional<double>, bool) {
-  return static_cast<int64_t>(can_fuse(query, key, value, mask, dropout) ? at::SDPBackend::overrideable : at::SDPBackend::math);
+  const bool streams = can_stream_attention(query, key, value, mask, dropout);
+  return static_cast<int64_t>(streams ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
 double scale_of(const at::Tensor& query, std::optional<double> scale) {
@@ -77,7 +83,7 @@ DType compute_type(const at::Tensor& t) { return core_dtype(at::toOpMathType(t.s
 using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
 Forward attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& bias,
                   double dropout, bool causal, bool, std::optional<double> scale) {
-  TORCH_CHECK(can_fuse(query, key, value, bias, dropout), "_scaled_dot_product_fused_attention_overrideable: not for these arguments");
+  TORCH_CHECK(can_stream_attention(query, key, value, bias, dropout), "_scaled_dot_product_fused_attention_overrideable: not for these arguments");
   at::Tensor out, sums;
   guarded([&] {
     GraphLock lock;
@@ -168,11 +174,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 }  // namespace
-
-bool can_stream_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& mask,
-                          double dropout) {
-  return can_fuse(q, k, v, mask, dropout);
-}
 
 }  // namespace tiny::glue
 

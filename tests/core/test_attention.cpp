@@ -6,6 +6,7 @@
 #include <random>
 
 #include "runtime/builtin/attention.h"
+#include "vector_sets.h"
 
 namespace tiny {
 namespace {
@@ -130,13 +131,7 @@ TYPED_TEST_SUITE(AttentionTest, Elements);
 
 template <class T>
 void check_all(const Case& c) {
-  std::vector<const VectorKernelSet*> sets{&kKernelsAny};
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(&kKernelsAvx2);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    sets.push_back(&kKernelsAvx512);
-#endif
-  for (const VectorKernelSet* s : sets) {
+  for (const VectorKernelSet* s : testing::usable_vector_sets()) {
     SCOPED_TRACE(s->f32.tile_rows);
     if constexpr (std::is_same_v<T, float>) Run<T>(c).check(s->attention_f32);
     else Run<T>(c).check(s->attention_f64);

@@ -3,11 +3,8 @@
 
 #include "base/error.h"
 #include "codegen/block.h"
-#include "codegen_kernels.h"
-#include "graph_eval.h"
-#include "schedule/schedule.h"
+#include "schedule_run.h"
 #include "tensor/tensor.h"
-#include "uop/graph.h"
 
 namespace tiny::testing {
 namespace {
@@ -200,19 +197,6 @@ TEST(Blocks, OperandsAndResultsAreExpressions) {
   Lowered l = lower_and_run(t, with_tensor_cores(90));
   EXPECT_EQ(count(l.program, Op::BLOCK), 1);
   expect_same(l.buffers, want, 1e-4, "product of expressions");
-}
-
-std::vector<UOp*> nodes_below(UOp* root) {
-  std::vector<UOp*> out;
-  std::set<UOp*> seen;
-  std::function<void(UOp*)> visit = [&](UOp* u) {
-    if (!seen.insert(u).second) return;
-    for (UOp* s : u->sources()) visit(s);
-    u->slot = static_cast<uint32_t>(out.size());
-    out.push_back(u);
-  };
-  visit(root);
-  return out;
 }
 
 /// Kernels of matmul(x, w), in f32 as lowerings write it.

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "runtime/builtin/lstm.h"
+#include "vector_sets.h"
 
 namespace tiny {
 namespace {
@@ -117,13 +118,7 @@ struct Run {
 
 template <class T>
 void check_all(const Case& c) {
-  std::vector<const VectorKernelSet*> sets{&kKernelsAny};
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(&kKernelsAvx2);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    sets.push_back(&kKernelsAvx512);
-#endif
-  for (const VectorKernelSet* s : sets) {
+  for (const VectorKernelSet* s : testing::usable_vector_sets()) {
     SCOPED_TRACE(s->f32.tile_rows);
     if constexpr (std::is_same_v<T, float>) Run<T>(c).check(s->lstm_f32);
     else Run<T>(c).check(s->lstm_f64);

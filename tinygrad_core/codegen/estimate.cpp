@@ -57,7 +57,7 @@ std::string kernel_name(UOp* sink) {
   bool folds = false, scans = false, orders = false, contracts = false;
   for (UOp* u : toposort({&sink, 1})) {
     folds |= u->is(Op::FOLD), scans |= u->is(Op::PREFIX), orders |= u->is(Op::ORDERED);
-    contracts |= u->is(Op::FOLD) && static_cast<Op>(u->arg.i) == Op::ADD && (u->src[0]->is(Op::MUL) || u->src[0]->is(Op::DOT2));
+    contracts |= u->is(Op::FOLD) && sums_products(u);
     if (u->is(Op::RANGE)) ranges.push_back(u);
   }
   std::sort(ranges.begin(), ranges.end(), nests_before);

@@ -48,15 +48,7 @@ std::vector<Digit> common_digits(const Operand (&o)[2], int64_t columns, int64_t
   for (size_t k = 0; k + 1 < breaks.size(); ++k) {
     if (breaks[k + 1] % breaks[k]) return {};
     Digit d{breaks[k + 1] / breaks[k], {0, 0}, breaks[k] < columns};
-    for (int side = 0; side < 2; ++side) {
-      int64_t p = 1;
-      const Geometry& v = o[side].view;
-      for (size_t i = v.sizes.size(); i-- > 0; p *= v.sizes[i])
-        if (breaks[k] >= p && breaks[k] < p * v.sizes[i]) {
-          d.stride[side] = v.strides[i] * (breaks[k] / p);
-          break;
-        }
-    }
+    for (int side = 0; side < 2; ++side) d.stride[side] = step_through(o[side].view, breaks[k]);
     digits.push_back(d);
   }
   std::reverse(digits.begin(), digits.end());
@@ -119,6 +111,14 @@ Source copy(Work& w, std::vector<Digit>& digits, int side, const Source& from, s
   return {it->second, 0};
 }
 
+/// The operand reads elements of its base several times over, as convolutions do: a copy would multiply them.
+bool windows_overlap(const Work& w, const std::vector<Digit>& digits, int side, int base) {
+  int64_t read = 1;
+  for (const Digit& d : digits)
+    if (d.stride[side]) read *= d.extent;
+  return read > w[base].numel;
+}
+
 /// Which rows become the kernel's vectors.
 struct Panel {
   int side = -1;
@@ -130,10 +130,7 @@ Panel find_panel(const Work& w, const std::vector<Digit>& digits, const Source (
   int64_t best_score = 0;
   for (int side : {1, 0}) {
     if (!allowed[side]) continue;
-    int64_t touched = 1;
-    for (const Digit& d : digits)
-      if (d.stride[side]) touched *= d.extent;
-    if (touched > w[from[side].base].numel) continue;  // overlapping windows: packing would multiply them
+    if (windows_overlap(w, digits, side, from[side].base)) continue;
     for (size_t i = 0; i < digits.size(); ++i) {
       if (!own_row(digits[i], side)) continue;
       int64_t e = digits[i].extent, score = e % (2 * lanes) == 0 ? 4 : e % lanes == 0 ? 3 : e > 2 * lanes ? 2 : e >= lanes / 2 ? 1 : 0;
@@ -179,13 +176,11 @@ int product_of_pairs(Work& w, std::vector<Digit> digits, const Operand (&o)[2], 
   Panel panel = find_panel(w, digits, from, allowed, lanes);
   if (panel.side < 0) return -1;
   const int other = 1 - panel.side;
-  int64_t touched = 1;
-  for (const Digit& d : digits)
-    if (d.stride[other]) touched *= d.extent;
+  const bool overlap = windows_overlap(w, digits, other, from[other].base);
   Digit& d = digits[column];
   d.extent /= 2, d.stride[0] *= 2, d.stride[1] *= 2;
   if (!read_pairs_in_place(w, digits, other, from[other], layouts)) {
-    if (touched > w[from[other].base].numel || reuse[other] * readers[other] < kReuse) return -1;
+    if (overlap || reuse[other] * readers[other] < kReuse) return -1;
     from[other] = copy(w, digits, other, from[other], column, layouts);
   }
   read_pairs_in_place(w, digits, panel.side, from[panel.side], layouts);

@@ -71,6 +71,13 @@ Geometry simplified(const Dims& sizes, const Dims& strides, int64_t offset) {
   return g;
 }
 
+int64_t step_through(const Geometry& g, int64_t step) {
+  int64_t p = 1;
+  for (size_t k = g.sizes.size(); k-- > 0; p *= g.sizes[k])
+    if (step < p * g.sizes[k]) return step / p * g.strides[k];
+  return 0;
+}
+
 namespace {
 
 /// Contractions by the operands that they read: a value, a buffer as such, and the view of it.
@@ -101,14 +108,6 @@ struct Walked {
   std::vector<int64_t> breaks;
   int side_by_side = 0, apart = 0;
 };
-
-/// Elements of the source from one element of the view to the next, where `step` elements of the view lie between them.
-int64_t step_through(const Geometry& g, int64_t step) {
-  int64_t p = 1;
-  for (size_t k = g.sizes.size(); k-- > 0; p *= g.sizes[k])
-    if (step < p * g.sizes[k]) return step / p * g.strides[k];
-  return 0;
-}
 
 Walked walked_by(const Work& w, int src, int64_t cols) {
   constexpr size_t most = 64;

@@ -25,6 +25,8 @@ struct Geometry {
   int64_t offset = 0;
 };
 Geometry simplified(const Dims& sizes, const Dims& strides, int64_t offset);
+/// Elements of the source from one element of the view to the next, where `step` elements of the view lie between them.
+int64_t step_through(const Geometry& g, int64_t step);
 
 struct Work {
   std::vector<Node> nodes;   // sources first

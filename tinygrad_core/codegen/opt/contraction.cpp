@@ -1,5 +1,7 @@
 #include "codegen/opt/contraction.h"
 
+#include "codegen/estimate.h"
+
 namespace tiny {
 namespace {
 constexpr double kShortestSum = 4;
@@ -11,8 +13,7 @@ std::vector<Contraction> find_contractions(Analysis& a) {
   std::vector<Contraction> found;
   for (UOp* f : a.folds) {
     UOp* x = f->src[0];
-    bool products = x->is(Op::MUL) || x->is(Op::DOT2);
-    if (static_cast<Op>(f->arg.i) != Op::ADD || !products || !is_float(f->dtype)) return {};
+    if (!sums_products(f) || !is_float(f->dtype)) return {};
     Contraction c{f, {x->src[0], x->src[1]}, {}, 1};
     for (int side : {0, 1})
       a.nest.loops(c.operand[side]).each([&](size_t r) {

@@ -83,7 +83,8 @@ DType compute_type(const at::Tensor& t) { return core_dtype(at::toOpMathType(t.s
 using Forward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
 Forward attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& bias,
                   double dropout, bool causal, bool, std::optional<double> scale) {
-  TORCH_CHECK(can_stream_attention(query, key, value, bias, dropout), "_scaled_dot_product_fused_attention_overrideable: not for these arguments");
+  TORCH_CHECK(can_stream_attention(query, key, value, bias, dropout),
+              "_scaled_dot_product_fused_attention_overrideable: not for these arguments");
   at::Tensor out, sums;
   guarded([&] {
     GraphLock lock;
